@@ -13,7 +13,7 @@ import structlog
 from gateway.commands import Command, CommandContext
 
 from .database import FILE_NAME, Database, ForeignDatabase, NewerDatabase, rename_earlier_file
-from .stats import status, status_text
+from .stats import status_text
 from .tools.context import CallContext
 from .tools.doctor import doctor_report
 
@@ -59,7 +59,7 @@ def _report(call: CallContext, *, checking: bool) -> str:
         rename_earlier_file(path)
         if not path.exists():
             return _NOTHING_STORED  # opening would create it
-        return doctor_report(call) if checking else status_text(status(call))
+        return doctor_report(call) if checking else status_text(call)
     except (NewerDatabase, ForeignDatabase) as error:
         return str(error)
     except (sqlite3.Error, OSError) as error:

@@ -1,192 +1,52 @@
-"""One compaction: old messages become leaves of the graph, leaves are condensed, the tail and pinned messages stay."""
+"""One compaction: old messages become leaves of the graph, leaves are condensed, the tail and pinned messages stay.
+
+Models are called between transactions, never inside one. The same sources are never summarised twice, so an interrupted
+compaction costs nothing the next time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from agent.compression.identifiers import changes_something
 from agent.compression.ledger import Ledger, without_ledger_marks
-from agent.compression.pinned import find_pinned
 from agent.compression.summary_message import between, ledger_of, ledger_state
-from agent.compression.truncate import fair_cap
 from agent.compression.vocabulary import find_entries, vocabulary_of
-from agent.messages import CREATED_AT, ChatDict, repair, text_of
+from agent.messages import CREATED_AT, ChatDict, repair
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import estimate_messages_tokens_rough
 
 from .database import Database
-from .graph import Node
-from .graph_builder import GraphBuilder
-from .ingest import RECORD, STORED_KINDS, ContextItem, ParsedContext, save_copy, save_record
+from .formatting import format_period, pluralize
+from .graph import (
+    FALLBACK,
+    Node,
+    SummaryText,
+    add_condensed,
+    add_leaf,
+    children_of,
+    find_summary,
+    has_fallbacks,
+    messages_under,
+    rewrite_summary,
+    sources_key,
+    summaries_by_key,
+)
+from .ingest import RECORD, STORED_KINDS, ContextItem, ParsedContext, has_record_mark, save_record
+from .kept_messages import (
+    Group,
+    KeptMessages,
+    digest_for_summary,
+    first_chunk_size,
+    groups_before_tail,
+    pinned_keys,
+    tokens_of,
+)
 from .messages import StoredMessage, messages_by_key
 from .options import Limits
-from .stats import format_period
-from .truncated import MIN_TOKENS, digest_for_summary, make_copy, reference_only, truncate_middle
-
-Group = list[ContextItem]
-"""A message, or an assistant message with tool calls and their results. It stays or leaves as a whole."""
-
-
-def group_messages(said: Sequence[ContextItem]) -> list[Group]:
-    groups: list[Group] = []
-    for item in said:
-        if item.chat["role"] == "tool" and groups:
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    return groups
-
-
-def groups_before_tail(
-    said: Sequence[ContextItem], tail_tokens: int, tail_messages: int, pinned: Collection[int]
-) -> list[Group]:
-    """Return the groups older than the tail, oldest first, without those that hold a pinned message.
-
-    The user's reply to a pinned answer stays, too, where another answer would follow: roles must alternate.
-    """
-    groups = group_messages(said)
-    start = _tail_start(groups, tail_tokens, tail_messages)
-    stay = [i for i, group in enumerate(groups[:start]) if any(item.message in pinned for item in group)]
-    roles = [group[0].chat["role"] for group in groups]
-    replies = [
-        index + 1
-        for index, following in pairwise((*stay, start))
-        if [*roles[index : index + 2], *roles[following : following + 1]]
-        == ["assistant", "user", "assistant"]
-    ]
-    return [group for i, group in enumerate(groups[:start]) if i not in {*stay, *replies}]
-
-
-def pinned_keys(items: Sequence[ContextItem], room: int) -> frozenset[int]:
-    """Return the keys of messages that stay verbatim: the newest request, the answer it replies to, an open offer.
-
-    An answer or offer that does not fit into the room is treated like any other message.
-    """
-    written_by_engine = frozenset(i for i, item in enumerate(items) if item.kind != "said")
-    found = find_pinned([item.chat for item in items], written_by_engine)
-    pinned: set[int] = set()
-    for index in (found.request, found.answer, found.offer):
-        if index is not None and items[index].message not in pinned:
-            room -= items[index].tokens
-            if room >= 0 or index == found.request:
-                pinned.add(items[index].message)
-    return frozenset(pinned)
-
-
-def _tail_start(groups: Sequence[Group], tokens: int, messages: int) -> int:
-    start = max(0, len(groups) - 1)
-    room = tokens - sum(map(group_tokens, groups[start:]))
-    count = sum(map(len, groups[start:]))
-    while start:
-        group = groups[start - 1]
-        room, count = room - group_tokens(group), count + len(group)
-        if room < 0 or count > messages:
-            break
-        start -= 1
-    return start
-
-
-def group_tokens(group: Group) -> int:
-    return sum(item.tokens for item in group)
-
-
-def first_chunk_size(older: Sequence[Group], tokens: int) -> int:
-    """Return how many of the oldest groups make a leaf: at least one, and within the tokens."""
-    for count, group in enumerate(older):
-        tokens -= group_tokens(group)
-        if tokens < 0 and count:
-            return count
-    return len(older)
-
-
-Copy = Callable[[ContextItem, StoredMessage], ContextItem]
-
-
-class KeptMessages:
-    """The messages that stay in the context, in order, and the copies that make them fit."""
-
-    def __init__(
-        self, database: Database, conversation: int, items: Iterable[ContextItem], pinned: frozenset[int]
-    ) -> None:
-        self._database = database
-        self._conversation = conversation
-        self._pinned = pinned
-        self.items = list(items)
-        self.copied: list[int] = []
-        """Keys of the messages of which only a copy stays."""
-
-    @property
-    def tokens(self) -> int:
-        return sum(item.tokens for item in self.items)
-
-    def remove(self, items: Sequence[ContextItem]) -> None:
-        leaving = set(map(id, items))
-        self.items = [item for item in self.items if id(item) not in leaving]
-
-    def newest_request(self) -> ContextItem | None:
-        asked = (item for item in reversed(self.items) if item.kind == "said" and item.chat["role"] == "user")
-        return next(asked, None)
-
-    def copy_large(self, limits: Limits) -> None:
-        """Replace large messages by copies, except the last group and pinned messages."""
-        large = [item for item in self.items if item.tokens > limits.large and not self._is_protected(item)]
-        self._copy(large, lambda item, whole: make_copy(item, whole, limits.digest))
-
-    def fit(self, room: int, most: int) -> None:
-        """Fit into the room. Protected messages stay whole up to `most`, the limit of the window."""
-        others = [item for item in self.items if not self._is_protected(item)]
-        protected = self.tokens - _tokens(others)
-        self._shrink(others, max(room, min(protected + 2 * MIN_TOKENS, most)))
-        if self.tokens <= most:
-            return
-        request = self.newest_request()
-        self._shrink([item for item in self._last_group() if item.chat["role"] == "tool"], room)
-        if self.tokens > most:
-            self._shrink([item for item in self.items if item is not request], room)
-        if self.tokens > most and request:
-            left = max(MIN_TOKENS, room - self.tokens + request.tokens)
-            self._copy([request], lambda item, whole: truncate_middle(item, whole, left))
-        if self.tokens > most:
-            lines = [item for item in self.items if item.chat["role"] == "tool"]
-            self._copy(lines, reference_only)
-
-    def _shrink(self, items: Sequence[ContextItem], total: int) -> None:
-        """Shorten the largest of these so that all kept messages together have `total` tokens, if they can."""
-        sizes = [item.tokens for item in items]
-        room = total - self.tokens + sum(sizes)
-        if sizes and sum(sizes) > room:
-            cap = fair_cap(sizes, room, MIN_TOKENS)
-            larger = [item for item in items if item.tokens > cap]
-            self._copy(larger, lambda item, whole: make_copy(item, whole, cap))
-
-    def _is_protected(self, item: ContextItem) -> bool:
-        """Whether the item is pinned or in the last group, which the model is working on."""
-        return item.message in self._pinned or any(item is each for each in self._last_group())
-
-    def _last_group(self) -> Group:
-        groups = group_messages(self.items)
-        return groups[-1] if groups else []
-
-    def _copy(self, items: Sequence[ContextItem], copy: Copy) -> None:
-        with self._database.reading() as connection:
-            whole = messages_by_key(connection, [item.message for item in items])
-        copies = {id(item): copy(item, whole[item.message]) for item in items}
-        made = [item for item in items if copies[id(item)] is not item]
-        if not made:
-            return
-        with self._database.writing() as connection:
-            for item in made:
-                text = text_of(copies[id(item)].chat)
-                save_copy(connection, self._conversation, text, item.message)
-        self.items = [copies.get(id(item), item) for item in self.items]
-        self.copied += [item.message for item in made]
-
-
-def _tokens(items: Iterable[ContextItem]) -> int:
-    return sum(item.tokens for item in items)
-
+from .summarising import Summariser
 
 _MIN_CHUNK_TOKENS = 120
 """A summary of fewer tokens would hardly be smaller, with its heading."""
@@ -202,39 +62,138 @@ _RETRY_ONLY_SHARE = 0.75
 """Below this share of the threshold only fallback summaries are retried."""
 
 
+class GraphBuilder:
+    """Creates the summaries of one conversation during a compaction."""
+
+    def __init__(
+        self,
+        database: Database,
+        conversation: int,
+        summariser: Summariser,
+        limits: Limits,
+        *,
+        focus: str | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._database = database
+        self._conversation = conversation
+        self._summariser = summariser
+        self._limits = limits
+        self._focus = focus
+        """A topic. Summaries that were written without it are written again."""
+        self._clock = clock
+        self.written = 0
+        """Summaries written or rewritten."""
+
+    def nodes(self, keys: Sequence[int]) -> list[Node]:
+        """Load nodes in this order, each once."""
+        with self._database.reading() as connection:
+            found = summaries_by_key(connection, keys)
+        return [found[key] for key in dict.fromkeys(keys)]
+
+    def leaf(self, keys: Sequence[int], foreign: frozenset[int]) -> Node:
+        """Summarise messages; `foreign` are the keys of other engines' summaries among them."""
+        with self._database.reading() as connection:
+            found = messages_by_key(connection, keys)
+        messages = [found[key] for key in keys]
+        return self._find_or_write(
+            sources_key("messages", keys),
+            lambda: self._leaf_text(messages, foreign),
+            lambda connection, text: add_leaf(connection, self._conversation, messages, text, self._clock()),
+        )
+
+    def condensed(self, children: Sequence[Node]) -> Node:
+        return self._find_or_write(
+            sources_key("summaries", [child.key for child in children]),
+            lambda: self._condensed_text(children),
+            lambda connection, text: add_condensed(
+                connection, self._conversation, children, text, self._clock()
+            ),
+        )
+
+    def retry_fallbacks(self, nodes: Sequence[Node]) -> list[Node]:
+        """Replace fallback summaries, also below these nodes, as far as a model answers."""
+        with self._database.reading() as connection:
+            if not has_fallbacks(connection, self._conversation):
+                return list(nodes)
+        return [self._redone(node) for node in nodes]
+
+    def _redone(self, node: Node) -> Node:
+        with self._database.reading() as connection:
+            children = children_of(connection, node.key)
+        better = [self._redone(child) for child in children]
+        if not node.can_be_retried and better == children:
+            return node
+        text = self._condensed_text(better) if better else self._rewrite_leaf_text(node)
+        # A fallback does not replace a summary. An unreachable model does not count as an attempt.
+        if text.level == FALLBACK and (not node.is_fallback or self._summariser.is_unreachable):
+            return node
+        with self._database.writing() as connection:
+            node = rewrite_summary(connection, node, text)
+        self.written += not node.is_fallback
+        return node
+
+    def _find_or_write(
+        self,
+        sources: str,
+        write: Callable[[], SummaryText],
+        add: Callable[[sqlite3.Connection, SummaryText], Node],
+    ) -> Node:
+        """Reuse an existing summary unless it is a fallback or a focus is given."""
+        with self._database.reading() as connection:
+            known = find_summary(connection, self._conversation, sources)
+        if known and not known.is_fallback and not self._focus:
+            return known
+        text = write()
+        with self._database.writing() as connection:
+            known = find_summary(connection, self._conversation, sources)
+            self.written += 1
+            return rewrite_summary(connection, known, text) if known else add(connection, text)
+
+    def _leaf_text(self, messages: Sequence[StoredMessage], foreign: frozenset[int]) -> SummaryText:
+        target = self._limits.leaf_target(sum(message.tokens for message in messages))
+        read = [digest_for_summary(message, self._limits.large) for message in messages]
+        # Without this label the summariser would take another engine's summary for a wish of the user.
+        labelled = [
+            replace(message, role="summary", chat={**message.chat, "role": "summary"})
+            if message.key in foreign
+            else message
+            for message in read
+        ]
+        return self._summariser.leaf(labelled, target=target, focus=self._focus)
+
+    def _rewrite_leaf_text(self, leaf: Node) -> SummaryText:
+        with self._database.reading() as connection:
+            messages = messages_under(connection, leaf.key)
+        foreign = frozenset(message.key for message in messages if has_record_mark(message.chat))
+        return self._leaf_text(messages, foreign)
+
+    def _condensed_text(self, children: Sequence[Node]) -> SummaryText:
+        target = self._limits.condensed_target(sum(child.tokens for child in children))
+        return self._summariser.condensed(children, target=target, focus=self._focus)
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
     messages: list[ChatDict]
     changed: bool
-    nodes: list[Node]
+    has_fallback: bool
     summarised: int
     """Summaries that were written or rewritten."""
     copied: int
     """Messages that were replaced by a copy."""
-
-    @property
-    def has_fallback(self) -> bool:
-        return any(node.is_fallback for node in self.nodes)
 
 
 class Compaction:
     """Compacts one parsed context."""
 
     def __init__(
-        self,
-        database: Database,
-        reading: ParsedContext,
-        limits: Limits,
-        graph: GraphBuilder,
-        *,
-        overhead: int,
+        self, database: Database, reading: ParsedContext, limits: Limits, graph: GraphBuilder
     ) -> None:
-        """`overhead` are the tokens that each request sends beside the messages."""
         self._database = database
         self._reading = reading
         self._limits = limits
         self._graph = graph
-        self._overhead = overhead
         self._system = [item for item in reading.items if item.kind == "system"]
         self._pinned = pinned_keys(reading.items, self._room_for_pinned())
         kept = (item for item in reading.items if item.kind in STORED_KINDS)
@@ -259,7 +218,11 @@ class Compaction:
         self._fit(ledger)
         changed = bool(self._left or self._kept.copied or self._nodes != before)
         return CompactionResult(
-            self._assemble(ledger), changed, self._nodes, self._graph.written, len(self._kept.copied)
+            self._assemble(ledger),
+            changed,
+            has_fallback=any(node.is_fallback for node in self._nodes),
+            summarised=self._graph.written,
+            copied=len(self._kept.copied),
         )
 
     def _make_leaves(self, tail: int, *, forced: bool) -> None:
@@ -280,7 +243,7 @@ class Compaction:
 
     def _is_worth_a_leaf(self, chunk: Sequence[Group], *, forced: bool, is_full: bool) -> bool:
         """Whether a chunk is large enough: enough messages, or enough tokens to fill a leaf."""
-        if sum(map(group_tokens, chunk)) < _MIN_CHUNK_TOKENS:
+        if sum(map(tokens_of, chunk)) < _MIN_CHUNK_TOKENS:
             return False
         urgent = forced or self._total() > self._limits.threshold
         return urgent or is_full or sum(map(len, chunk)) >= self._limits.chunk_messages
@@ -311,19 +274,15 @@ class Compaction:
 
     def _room_for_pinned(self) -> int:
         """Tokens of the window that are left beside system prompt, tools, summaries and ledger."""
-        beside = self._overhead + sum(item.tokens for item in self._system)
         reserved = self._limits.summaries + self._limits.ledger + _INTRODUCTION_TOKENS
-        return int(self._limits.window * _MAX_WINDOW_SHARE) - beside - reserved
+        return int(self._limits.window * _MAX_WINDOW_SHARE) - self._limits.beside - reserved
 
     def _fit(self, ledger: Ledger) -> None:
         record = [{"role": "user", "content": record_text(self._nodes, ledger)}]
-        beside = self._overhead + estimate_messages_tokens_rough(
-            [*(item.chat for item in self._system), *record]
-        )
-        most = max(
-            int(self._limits.threshold * _MAX_THRESHOLD_SHARE), int(self._limits.window * _MAX_WINDOW_SHARE)
-        )
-        self._kept.fit(int(self._limits.threshold * _MAX_THRESHOLD_SHARE) - beside, most - beside)
+        beside = self._limits.beside + estimate_messages_tokens_rough(record)
+        usual = int(self._limits.threshold * _MAX_THRESHOLD_SHARE)
+        most = max(usual, int(self._limits.window * _MAX_WINDOW_SHARE))
+        self._kept.fit(usual - beside, most - beside)
 
     def _assemble(self, ledger: Ledger) -> list[ChatDict]:
         head, rest = [item.chat for item in self._system], list(self._kept_with_hint())
@@ -345,8 +304,7 @@ class Compaction:
 
     def _total(self) -> int:
         return (
-            self._overhead
-            + sum(item.tokens for item in self._system)
+            self._limits.beside
             + self._kept.tokens
             + sum(node.tokens + _HEADING_TOKENS for node in self._nodes)
             + (_INTRODUCTION_TOKENS + self._limits.ledger if self._nodes else 0)
@@ -372,10 +330,9 @@ class Compaction:
 
     def _ledger_text(self, message: StoredMessage) -> ChatDict:
         """Search user messages in full for rules; of large results, only the digest."""
-        chat = (
-            message.chat if message.role == "user" else digest_for_summary(message, self._limits.large).chat
-        )
-        return {**chat, CREATED_AT: message.said_at}
+        if message.role != "user":
+            message = digest_for_summary(message, self._limits.large)
+        return {**message.chat, CREATED_AT: message.said_at}
 
 
 _INTRODUCTION = (
@@ -390,15 +347,12 @@ def record_text(nodes: Sequence[Node], ledger: Ledger) -> str:
     return "\n\n".join(filter(None, (_INTRODUCTION, *map(_node_section, nodes), ledger.render())))
 
 
-def _heading(node: Node) -> str:
-    """`s12 · m1-m48 · 48 messages · 2026-03-01 10:02 - 11:30 UTC`"""
-    what = f"m{node.first_seq}" + (f"-m{node.last_seq}" if node.last_seq > node.first_seq else "")
-    count = f"{node.message_count:,} message" + ("" if node.message_count == 1 else "s")
-    return " · ".join((node.id, what, count, format_period(node.earliest, node.latest)))
-
-
 def _node_section(node: Node) -> str:
+    """Put a heading like `s12 · m1-m48 · 48 messages · 2026-03-01 10:02 - 11:30 UTC` above the summary."""
+    what = f"m{node.first_seq}" + (f"-m{node.last_seq}" if node.last_seq > node.first_seq else "")
+    count = pluralize(node.message_count, "message")
+    heading = " · ".join((node.id, what, count, format_period(node.earliest, node.latest)))
     note = " · an extract with gaps, no summary could be written yet" if node.is_fallback else ""
     about = f" for details about: {node.topics}" if node.topics else ""
     content = without_ledger_marks(node.content).strip()
-    return f"[{_heading(node)}{note}]\n{content}\n(lcm_expand {node.id}{about})"
+    return f"[{heading}{note}]\n{content}\n(lcm_expand {node.id}{about})"

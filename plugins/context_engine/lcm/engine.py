@@ -23,10 +23,9 @@ from agent.messages import ChatDict
 from agent.tokens import estimate_messages_tokens_rough
 
 from . import tools
-from .compaction import Compaction, CompactionResult
+from .compaction import Compaction, CompactionResult, GraphBuilder
 from .database import DATABASE_ERRORS, FILE_NAME, Database, close_database, find_problem, shared_database
 from .graph import summaries_by_key
-from .graph_builder import GraphBuilder
 from .hints import find_hint
 from .ingest import ParsedContext, parse_context, save_context
 from .options import Options, make_limits
@@ -165,14 +164,14 @@ class LosslessContext(ContextEngine):
         before, threshold = reading.tokens, self.threshold_tokens
         # The difference is mostly tool schemas, but not all of it where estimates are far off.
         overhead = min(threshold // 2, max(0, (current_tokens or 0) - before))
-        system = sum(item.tokens for item in reading.items if item.kind == "system")
-        limits = make_limits(threshold, self.context_length, self._options, beside=overhead + system)
+        beside = overhead + sum(item.tokens for item in reading.items if item.kind == "system")
+        limits = make_limits(threshold, self.context_length, self._options, beside=beside)
         summariser = Summariser(self._summarize, window=self.context_length)
         graph = GraphBuilder(
             self._db, reading.conversation, summariser, limits, focus=focus, clock=self._clock
         )
         forced = current_tokens is None or focus is not None or current_tokens >= threshold > before
-        return Compaction(self._db, reading, limits, graph, overhead=overhead).run(forced=forced)
+        return Compaction(self._db, reading, limits, graph).run(forced=forced)
 
     def hint(self, messages: list[ChatDict]) -> str | None:
         """Point to earlier messages like the newest one, if they have left the context."""
@@ -226,20 +225,19 @@ class LosslessContext(ContextEngine):
         if not done.changed or done.messages == messages or (after >= before and not redone):
             self.last_outcome = replace(outcome_of(messages, messages, before, before), seconds=seconds)
             return messages
-        outcome = outcome_of(messages, done.messages, before, after)
+        outcome = replace(
+            outcome_of(messages, done.messages, before, after), seconds=seconds, shortened=done.copied
+        )
         if done.has_fallback:
             outcome = replace(outcome, kind="stand_in", detail=fallback_detail("see the log"))
-        self.last_outcome = replace(outcome, seconds=seconds, shortened=done.copied)
+        self.last_outcome = outcome
         with self._db.writing() as connection:
             record_compaction(
                 connection,
                 reading.conversation,
                 self._session_id,
-                before=before,
-                after=after,
+                outcome,
                 summaries=done.summarised,
-                outcome=outcome.kind,
-                seconds=seconds,
                 now=self._clock(),
             )
         self.compression_count += 1

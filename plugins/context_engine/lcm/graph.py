@@ -1,9 +1,10 @@
-# ruff: noqa: S608 - only question marks are put into the SQL
+# ruff: noqa: S608 - only names of columns and tables are put into the SQL
 """The graph of summaries: leaves cover messages, condensed summaries cover summaries."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +13,8 @@ from typing import Literal
 from .messages import StoredMessage, messages_by_key
 
 Level = Literal["detailed", "bullets", "stand_in"]
+FALLBACK: Literal["stand_in"] = "stand_in"
+"""The stored level of a fallback summary."""
 
 MAX_ATTEMPTS = 20
 """Failed attempts to replace a fallback summary. A model that cannot be reached does not count."""
@@ -42,7 +45,7 @@ class Node:
 
     @property
     def is_fallback(self) -> bool:
-        return self.level == "stand_in"
+        return self.level == FALLBACK
 
     @property
     def can_be_retried(self) -> bool:
@@ -51,8 +54,6 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class SummaryText:
-    """The text of a new summary."""
-
     level: Level
     content: str
     topics: str
@@ -133,9 +134,9 @@ def rewrite_summary(
 
 
 def summaries_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, Node]:
-    wanted = list(keys)
-    places = ", ".join("?" * len(wanted))
-    rows = connection.execute(f"SELECT * FROM summaries WHERE key IN ({places})", wanted)
+    rows = connection.execute(
+        "SELECT * FROM summaries WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
+    )
     return {row["key"]: node_from_row(row) for row in rows}
 
 
@@ -148,36 +149,28 @@ def children_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
     return list(map(node_from_row, rows))
 
 
-def message_keys_of(connection: sqlite3.Connection, leaf: int) -> list[int]:
+def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int]:
+    """Return the keys of all messages below a summary, from left to right."""
+    children = connection.execute(
+        "SELECT child FROM summary_children WHERE parent = ? ORDER BY position", (summary,)
+    ).fetchall()
+    if children:
+        return [key for row in children for key in message_keys_under(connection, row["child"])]
     rows = connection.execute(
-        "SELECT message FROM summary_messages WHERE summary = ? ORDER BY position", (leaf,)
+        "SELECT message FROM summary_messages WHERE summary = ? ORDER BY position", (summary,)
     )
     return [row["message"] for row in rows]
 
 
-def leaves_under(connection: sqlite3.Connection, summary: int) -> list[int]:
-    """Return the leaves below a summary from left to right; a leaf returns itself."""
-    children = connection.execute(
-        "SELECT child FROM summary_children WHERE parent = ? ORDER BY position", (summary,)
-    ).fetchall()
-    if not children:
-        return [summary]
-    return [leaf for row in children for leaf in leaves_under(connection, row["child"])]
-
-
-def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int]:
-    return [key for leaf in leaves_under(connection, summary) for key in message_keys_of(connection, leaf)]
-
-
-def is_covered(connection: sqlite3.Connection, message: int, summaries: Iterable[int]) -> bool:
-    """Whether one of the summaries covers the message, at any depth."""
-    above = connection.execute(
-        "WITH RECURSIVE above (key) AS ("
-        "SELECT summary FROM summary_messages WHERE message = ? "
-        "UNION SELECT parent FROM summary_children JOIN above ON child = above.key) SELECT key FROM above",
+def summaries_above(connection: sqlite3.Connection, message: int) -> list[Node]:
+    """Return the summaries that cover a message, from the leaf up."""
+    rows = connection.execute(
+        "WITH RECURSIVE above (summary) AS (SELECT summary FROM summary_messages WHERE message = ? "
+        "UNION SELECT parent FROM above JOIN summary_children ON child = above.summary) "
+        "SELECT summaries.* FROM above JOIN summaries ON key = summary ORDER BY depth, key",
         (message,),
     )
-    return not {row["key"] for row in above}.isdisjoint(summaries)
+    return list(map(node_from_row, rows))
 
 
 def has_fallbacks(connection: sqlite3.Connection, conversation: int) -> bool:

@@ -14,7 +14,7 @@ from agent.tokens import cut_to_tokens
 from agent.untrusted import own_words, without_marks, wrap_untrusted
 
 from .database import Database
-from .graph import is_covered
+from .graph import summaries_above
 from .ingest import MARK, ParsedContext, save_hint
 from .messages import StoredMessage, messages_by_key
 from .search import strong_matches
@@ -39,7 +39,10 @@ def find_hint(database: Database, reading: ParsedContext) -> str | None:
         asked = own_words(text_of(newest.chat))
         matches = strong_matches(connection, reading.conversation, asked, _MAX_MATCHES)
         strong = [key for key, score in matches if score >= MIN_SCORE]
-        covered = [key for key in strong if is_covered(connection, key, reading.summaries)]
+        shown = set(reading.summaries)
+        covered = [
+            key for key in strong if any(each.key in shown for each in summaries_above(connection, key))
+        ]
         found = messages_by_key(connection, covered[:MAX_NAMED])
     fresh = [each for each in found.values() if each.id not in _named_before(reading)]
     if not fresh:

@@ -1,4 +1,3 @@
-# ruff: noqa: S608 - only question marks are put into the SQL
 """Messages in the store: each once, verbatim, in the order in which the engine first saw them.
 
 Echoes are calls of the engine's own tools and their results. They repeat other messages, so they are not searched.
@@ -8,9 +7,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 
 from agent.fts_text import indexable
@@ -25,9 +24,6 @@ MAX_INDEXED = 200_000
 
 EMBEDDING_BLOCK = 256
 """Messages whose embeddings are stored in one row of 32 kB."""
-
-_BATCH = 500
-"""Values in one query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +45,6 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to be stored."""
-
     identity: str
     chat: ChatDict
     said_at: float
@@ -78,31 +72,33 @@ def add_messages(
     connection: sqlite3.Connection, conversation: int, incoming: Iterable[NewMessage]
 ) -> list[int]:
     """Store messages that are not stored yet, and return their keys in order."""
+    following = last_seq(connection, conversation) + 1
+    return [_add(connection, conversation, seq, each) for seq, each in enumerate(incoming, following)]
+
+
+def last_seq(connection: sqlite3.Connection, conversation: int) -> int:
+    """Return the highest number, which is the number of messages, because numbers have no gaps."""
     (last,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
     ).fetchone()
-    return [_add(connection, conversation, last + number, each) for number, each in enumerate(incoming, 1)]
+    return int(last)
 
 
 def keys_by_identity(
     connection: sqlite3.Connection, conversation: int, identities: Iterable[str]
 ) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for some in _batches(identities):
-        rows = connection.execute(
-            f"SELECT identity, key FROM messages WHERE conversation = ? AND identity IN ({_places(some)})",
-            (conversation, *some),
-        )
-        found.update(map(tuple, rows))
-    return found
+    rows = connection.execute(
+        "SELECT identity, key FROM messages WHERE conversation = ? AND identity IN (SELECT value FROM json_each(?))",
+        (conversation, json.dumps(list(identities))),
+    )
+    return dict(map(tuple, rows))
 
 
 def messages_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, StoredMessage]:
-    found: dict[int, StoredMessage] = {}
-    for some in _batches(keys):
-        rows = connection.execute(f"SELECT * FROM messages WHERE key IN ({_places(some)})", some)
-        found.update((row["key"], message_from_row(row)) for row in rows)
-    return found
+    rows = connection.execute(
+        "SELECT * FROM messages WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
+    )
+    return {row["key"]: message_from_row(row) for row in rows}
 
 
 def messages_between(
@@ -184,16 +180,6 @@ def _is_storable(text: str) -> bool:
     return "\0" not in text
 
 
-def _places(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _batches(values: Iterable[object]) -> Iterator[list[object]]:
-    rest = iter(values)
-    while some := list(islice(rest, _BATCH)):
-        yield some
-
-
 _TOOL_PREFIX = "lcm_"
 
 
@@ -225,34 +211,27 @@ def reindex_mistaken_echoes(connection: sqlite3.Connection) -> None:
         "SELECT * FROM messages WHERE conversation IN (SELECT conversation FROM messages WHERE echo) "
         "AND rest IS NOT NULL ORDER BY conversation, seq"
     )
-    for key in list(_mistaken_echoes(rows)):
-        _reindex(connection, key)
-
-
-def _mistaken_echoes(rows: Iterator[sqlite3.Row]) -> Iterator[int]:
+    mistaken: list[sqlite3.Row] = []
     for _, said in groupby(rows, key=itemgetter("conversation")):
         echoes = EchoDetector()
-        for row in said:
-            if not echoes.is_echo(message_from_row(row).chat) and row["echo"]:
-                yield row["key"]
+        mistaken += [row for row in said if not echoes.is_echo(message_from_row(row).chat) and row["echo"]]
+    for row in mistaken:
+        _reindex(connection, row)
 
 
-def _reindex(connection: sqlite3.Connection, key: int) -> None:
+def _reindex(connection: sqlite3.Connection, row: sqlite3.Row) -> None:
     """Add the message to the word index, and drop the embeddings of its block."""
-    chat = messages_by_key(connection, [key])[key].chat
-    conversation, seq = connection.execute(
-        "SELECT conversation, seq FROM messages WHERE key = ?", (key,)
-    ).fetchone()
+    key, conversation, scope = row["key"], row["conversation"], scope_of(row["conversation"])
     connection.execute("UPDATE messages SET echo = 0 WHERE key = ?", (key,))
-    scope = scope_of(conversation)
     connection.execute(
         "INSERT INTO message_words (message_words, rowid, scope, body) VALUES ('delete', ?, ?, '')",
         (key, scope),
     )
     connection.execute(
-        "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)", (key, scope, index_text(chat))
+        "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
+        (key, scope, index_text(message_from_row(row).chat)),
     )
     connection.execute(
         "DELETE FROM meanings WHERE conversation = ? AND block = ?",
-        (conversation, (seq - 1) // EMBEDDING_BLOCK),
+        (conversation, (row["seq"] - 1) // EMBEDDING_BLOCK),
     )

@@ -94,6 +94,8 @@ _COMFORTABLE_RATIO = 1 / 3
 class Limits:
     threshold: int
     window: int
+    beside: int
+    """Tokens of system prompt and tools, which each request sends beside the messages."""
     goal: int
     """Tokens that a compaction aims at."""
     tail: int
@@ -125,12 +127,12 @@ class Limits:
 
 
 def make_limits(threshold: int, window: int, options: Options, *, beside: int = 0) -> Limits:
-    """Return the limits for a window. `beside` are the tokens of system prompt and tools."""
     room = max(threshold // 4, threshold - beside)
     summaries = max(2 * _MIN_TARGET, int(room * _SUMMARIES_SHARE))
     return Limits(
         threshold=threshold,
         window=window,
+        beside=beside,
         goal=beside + int(room * options.target),
         tail=min(options.fresh_tail_tokens, int(room * _TAIL_SHARE)),
         tail_messages=options.fresh_tail_messages,

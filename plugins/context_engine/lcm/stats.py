@@ -6,11 +6,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
+from agent.compression.outcome import CompressionOutcome
 from agent.untrusted import in_a_note
 
+from .formatting import format_time, pluralize
+from .graph import FALLBACK
 from .search.semantic import count_embedded
 from .tools.context import CallContext
 
@@ -33,19 +36,19 @@ def record_compaction(
     connection: sqlite3.Connection,
     conversation: int,
     session_id: str,
+    outcome: CompressionOutcome,
     *,
-    before: int,
-    after: int,
     summaries: int,
-    outcome: str,
-    seconds: float,
     now: float,
 ) -> None:
     connection.execute(
         "INSERT INTO compactions "
         "(session, tokens_before, tokens_after, summaries, outcome, seconds, done_at) "
         "SELECT key, ?, ?, ?, ?, ?, ? FROM sessions WHERE conversation = ? AND id = ?",
-        (before, after, summaries, outcome, seconds, now, conversation, session_id),
+        (
+            *(outcome.tokens_before, outcome.tokens_after, summaries, outcome.kind, outcome.seconds, now),
+            *(conversation, session_id),
+        ),
     )
     delete_leftovers(connection, conversation)
 
@@ -83,11 +86,9 @@ Parameters: `context_parameters(call)`.
 """
 
 _MAX_OUTCOME = 80
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
+class Depth(NamedTuple):
     """Totals of one depth."""
 
     depth: int
@@ -97,20 +98,7 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
-class LastCompaction:
-    done_at: float
-    tokens_before: int
-    tokens_after: int
-    seconds: float
-    outcome: str
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
-    prompt_tokens: int
-    context_length: int
-    threshold_tokens: int
-    """0 if unknown, because no engine is loaded."""
     session_seen: bool
     """Whether anything of the current session is stored."""
     stored: int
@@ -121,16 +109,15 @@ class Status:
     """Tokens of summaries and messages in the context."""
     represented_tokens: int
     """Tokens of all messages that the context stands for."""
-    depths: tuple[Depth, ...]
-    stand_ins: int
+    depths: list[Depth]
+    fallbacks: int
     """Fallback summaries in the context or below."""
     compactions: int
-    last: LastCompaction | None
+    last: sqlite3.Row | None
+    """The last compaction."""
     database_bytes: int
-    by_meaning: int
+    embedded: int
     """Messages that have an embedding."""
-    no_meaning: str
-    """Why there is no semantic search, if known."""
 
     @property
     def elsewhere(self) -> int:
@@ -148,38 +135,19 @@ class Status:
         return self.represented_tokens / self.context_tokens if self.context_tokens else 1.0
 
 
-def status(call: CallContext) -> Status:
-    with call.database.reading() as connection:
-        return _status(connection, call)
-
-
-def status_text(now: Status) -> str:
-    """Format the status. It quotes no message, so a group may read it."""
-    return "\n".join(_lines(now))
-
-
-def format_time(timestamp: float) -> str:
-    """Format to the minute. Accepts any number, because a host may pass an invalid time."""
-    try:
-        return f"{_EPOCH + timedelta(seconds=timestamp):%Y-%m-%d %H:%M}"
-    except (OverflowError, ValueError):
-        return "0000-00-00 00:00"
-
-
-def format_period(earliest: float, latest: float) -> str:
-    first, last = format_time(earliest), format_time(latest)
-    if first == last:
-        return f"{first} UTC"
-    return f"{first} - {last[11:] if first[:10] == last[:10] else last} UTC"
-
-
-def pluralize(number: int, thing: str, things: str = "") -> str:
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+def status_text(call: CallContext) -> str:
+    """Describe the conversation in numbers. Quotes no message, so a group may read the text."""
+    return "\n".join(_lines(call, status(call)))
 
 
 def context_parameters(call: CallContext) -> dict[str, str]:
     """Return the parameters of `CONTEXT_QUERY`."""
     return {"conversation": call.conversation_id, "session": call.session_id}
+
+
+def status(call: CallContext) -> Status:
+    with call.database.reading() as connection:
+        return _status(connection, call)
 
 
 def _status(connection: sqlite3.Connection, call: CallContext) -> Status:
@@ -204,55 +172,37 @@ def _status(connection: sqlite3.Connection, call: CallContext) -> Status:
     (summary_tokens,) = connection.execute(
         f"{CONTEXT_QUERY} SELECT coalesce(sum(tokens), 0) FROM items JOIN summaries ON key = summary", here
     ).fetchone()
-    (stand_ins,) = connection.execute(
-        f"{CONTEXT_QUERY} SELECT count(*) FROM reached JOIN summaries ON key = summary WHERE level = 'stand_in'",
+    (fallbacks,) = connection.execute(
+        f"{CONTEXT_QUERY} SELECT count(*) FROM reached JOIN summaries ON key = summary WHERE level = :level",
+        {**here, "level": FALLBACK},
+    ).fetchone()
+    depths = connection.execute(
+        f"{CONTEXT_QUERY} SELECT depth, count(*), sum(tokens), "
+        "sum(summaries.key IN (SELECT summary FROM items WHERE summary IS NOT NULL)) "
+        "FROM summaries JOIN conversations AS c ON c.key = summaries.conversation "
+        "WHERE c.id = :conversation GROUP BY depth ORDER BY depth",
+        here,
+    )
+    last = connection.execute(
+        "SELECT compactions.*, count(*) OVER () AS number FROM compactions "
+        "JOIN sessions ON sessions.key = session JOIN conversations AS c ON c.key = sessions.conversation "
+        "WHERE c.id = :conversation ORDER BY compactions.key DESC LIMIT 1",
         here,
     ).fetchone()
-    compactions, last = _compactions(connection, call)
     return Status(
-        prompt_tokens=call.last_prompt_tokens,
-        context_length=call.context_length,
-        threshold_tokens=call.threshold_tokens,
         session_seen=bool(session),
         stored=stored,
         in_context=in_context,
         below=below,
         context_tokens=summary_tokens + tokens_in_context,
         represented_tokens=tokens_below + tokens_in_context,
-        depths=tuple(_depths(connection, call)),
-        stand_ins=stand_ins,
-        compactions=compactions,
+        depths=[Depth(*row) for row in depths],
+        fallbacks=fallbacks,
+        compactions=last["number"] if last else 0,
         last=last,
         database_bytes=_size(call.database.path),
-        by_meaning=count_embedded(connection, call.conversation_id),
-        no_meaning=call.meaning.unavailable_reason if call.meaning else "",
+        embedded=count_embedded(connection, call.conversation_id),
     )
-
-
-def _depths(connection: sqlite3.Connection, call: CallContext) -> Iterator[Depth]:
-    rows = connection.execute(
-        f"{CONTEXT_QUERY} SELECT depth, count(*) AS summaries, sum(tokens) AS tokens, "
-        "sum(summaries.key IN (SELECT summary FROM items WHERE summary IS NOT NULL)) AS in_context "
-        "FROM summaries JOIN conversations AS c ON c.key = summaries.conversation "
-        "WHERE c.id = :conversation GROUP BY depth ORDER BY depth",
-        context_parameters(call),
-    )
-    for row in rows:
-        yield Depth(row["depth"], row["summaries"], row["tokens"], row["in_context"])
-
-
-def _compactions(connection: sqlite3.Connection, call: CallContext) -> tuple[int, LastCompaction | None]:
-    rows = connection.execute(
-        "SELECT compactions.*, count(*) OVER () AS number FROM compactions "
-        "JOIN sessions ON sessions.key = session JOIN conversations AS c ON c.key = sessions.conversation "
-        "WHERE c.id = :conversation ORDER BY compactions.key DESC LIMIT 1",
-        context_parameters(call),
-    )
-    row = rows.fetchone()
-    if row is None:
-        return 0, None
-    names = ("done_at", "tokens_before", "tokens_after", "seconds", "outcome")
-    return row["number"], LastCompaction(*(row[name] for name in names))
 
 
 def _size(path: Path) -> int:
@@ -261,13 +211,14 @@ def _size(path: Path) -> int:
     return sum(part.stat().st_size for part in parts if part.exists())
 
 
-def _lines(now: Status) -> Iterator[str]:
-    window = f"In the window: {now.prompt_tokens:,}"
-    if now.context_length:
-        window += f" of {now.context_length:,} tokens ({now.prompt_tokens / now.context_length:.0%})"
+def _lines(call: CallContext, now: Status) -> Iterator[str]:
+    window = f"In the window: {call.last_prompt_tokens:,}"
+    if call.context_length:
+        share = call.last_prompt_tokens / call.context_length
+        window += f" of {call.context_length:,} tokens ({share:.0%})"
     else:
         window += " tokens"
-    yield window + (f", compacted from {now.threshold_tokens:,} on" if now.threshold_tokens else "")
+    yield window + (f", compacted from {call.threshold_tokens:,} on" if call.threshold_tokens else "")
     yield (
         f"Messages: {now.stored:,} stored; {now.in_context:,} in the context, {now.below:,} below summaries in it, "
         f"{now.elsewhere:,} elsewhere (another branch, undone, or before a reset)"
@@ -281,31 +232,24 @@ def _lines(now: Status) -> Iterator[str]:
         )
     if not now.depths:
         yield "Summaries: none yet"
+    # Rounded down, so that 100 % means everything.
     yield (
-        f"Coverage: {_percent(now.coverage)} of the messages can be reached from the context; "
+        f"Coverage: {int(now.coverage * 1000) / 10:g}% of the messages can be reached from the context; "
         f"{now.context_tokens:,} tokens represent {now.represented_tokens:,} of messages ({now.ratio:.1f} to 1)"
     )
-    yield _last(now)
-    if now.stand_ins:
-        yield f"Extracts that wait for a summary: {now.stand_ins:,}"
-    if now.no_meaning:
-        yield f"Search: by words ({now.no_meaning})"
-    elif now.by_meaning:
-        yield f"Search: by words and by meaning ({now.by_meaning:,} of {now.stored:,} messages so far)"
+    if now.last:
+        tokens = f"{now.last['tokens_before']:,} -> {now.last['tokens_after']:,} tokens"
+        outcome = in_a_note(now.last["outcome"])[:_MAX_OUTCOME]
+        yield (
+            f"Last compaction: {format_time(now.last['done_at'])} UTC, {tokens} in {now.last['seconds']:.1f} s "
+            f"({outcome}); {now.compactions:,} in all"
+        )
+    else:
+        yield "Last compaction: none yet"
+    if now.fallbacks:
+        yield f"Extracts that wait for a summary: {now.fallbacks:,}"
+    if call.meaning and (reason := call.meaning.unavailable_reason):
+        yield f"Search: by words ({reason})"
+    elif now.embedded:
+        yield f"Search: by words and by meaning ({now.embedded:,} of {now.stored:,} messages so far)"
     yield f"Database: {now.database_bytes / 1e6:,.1f} MB, for all conversations"
-
-
-def _percent(share: float) -> str:
-    """Round down, so that 100 % means everything."""
-    return f"{int(share * 1000) / 10:g}%"
-
-
-def _last(now: Status) -> str:
-    if now.last is None:
-        return "Last compaction: none yet"
-    last = now.last
-    outcome = in_a_note(last.outcome)[:_MAX_OUTCOME]
-    return (
-        f"Last compaction: {format_time(last.done_at)} UTC, {last.tokens_before:,} -> {last.tokens_after:,} tokens in "
-        f"{last.seconds:.1f} s ({outcome}); {now.compactions:,} in all"
-    )

@@ -15,11 +15,11 @@ from agent.redaction import redact
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import MARK, Part, parts_of, strip_role_markers, wrap_untrusted
 
-from .code import read_python
+from ..formatting import pluralize
 from .json import read_json
-from .source import Findings, Source, fitted, pluralize, read_source
+from .source import Findings, Source, fitted, read_source
 from .table import TABLE_EXTENSIONS, read_table
-from .text import MARKDOWN_EXTENSIONS, plain_sections, read_text
+from .text import MARKDOWN_EXTENSIONS, plain_sections, read_python, read_text
 
 _FRAME_TOKENS = estimate_text_tokens(wrap_untrusted("")) + 1
 _MIN_PART_TOKENS = 60

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from .source import CUT, Findings, Section, Source, one_line, pluralize, short_value
+from pydantic_core import from_json
 
-_MAX_READ = 1_000_000
-"""Characters. Of a longer text the beginning is described."""
+from ..formatting import pluralize
+from .source import CUT, Findings, Section, Source, one_line, short_value
+
 _MAX_PREFIX = 2_000
 """Characters of other text that may precede the JSON."""
 _START = re.compile(
@@ -23,8 +24,6 @@ _INLINE_START = re.compile(r"[:=>] {0,3}(\{\s{0,200}\"|\[\s{0,200}[{\"\[])")
 _MAX_STARTS = 5
 _MIN_SHARE = 0.5
 """Share of the text that must be JSON."""
-_STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
-_MAX_NESTING = 64
 _MAX_LINES = 1_500
 _MAX_KEYS = 60
 """Different keys of one object. The keys of a larger object are data."""
@@ -82,13 +81,19 @@ class _Shape:
 
 
 def read_json(source: Source) -> Findings | None:
-    cut = CUT.search(source.text[:_MAX_READ])
-    text = source.text[: cut.start() if cut else _MAX_READ]
+    text = CUT.split(source.text, maxsplit=1)[0]
     for start in _starts(text):
         values, end, is_complete = _values(text, start)
         if values and end - start >= len(text.strip()) * _MIN_SHARE:
-            is_beginning = cut is not None or len(source.text) > _MAX_READ
-            return _findings(text, (start, end), values, is_complete=is_complete, is_beginning=is_beginning)
+            facts = [pluralize(len(values), "value")] if len(values) > 1 else []
+            if source.is_cut:
+                facts.append("cut off: this describes its beginning")
+            elif not is_complete:
+                facts.append("incomplete: its end is missing")
+            around = [f"Before it: {one_line(before)}"] if (before := text[:start].strip()) else []
+            if is_complete and (after := text[end:][:2_000].strip()):
+                around.append(f"After it: {one_line(after)}")
+            return _findings(values, "; ".join(facts), Section.flat("", around))
     return None
 
 
@@ -110,70 +115,27 @@ def _values(text: str, start: int) -> tuple[list[Any], int, bool]:
         try:
             value, end = _DECODER.raw_decode(text, following)
         except _UNREADABLE:
-            closed = _close(text, following)
-            return ([*values, *closed], len(text), False) if closed else (values, end, bool(values))
+            try:
+                values.append(from_json(text[following:], allow_partial=True))
+            except _UNREADABLE:
+                return values, end, bool(values)
+            return values, len(text), False
         values.append(value)
-        following = _skip_space(text, end)
+        following = end
+        while text[following : following + 1].isspace():
+            following += 1
     return values, end, bool(values)
 
 
-def _skip_space(text: str, position: int) -> int:
-    while position < len(text) and text[position].isspace():
-        position += 1
-    return position
-
-
-def _close(text: str, start: int) -> list[Any]:
-    """Parse a value whose end is missing, up to its last comma or bracket. Return one value, or none."""
-    closers, end, ending = list[str](), start, ""
-    for match in _STRUCTURE.finditer(text, start):
-        sign = match[0]
-        if sign[0] == '"':
-            continue
-        if sign == ",":
-            end = match.start()
-        elif sign in "[{":
-            if len(closers) == _MAX_NESTING:
-                break
-            closers.append("]" if sign == "[" else "}")
-            end = match.end()
-        elif closers and closers[-1] == sign:
-            closers.pop()
-            end = match.end()
-        else:
-            break
-        ending = "".join(reversed(closers))
-        if not closers:
-            break
-    try:
-        return [json.loads(text[start:end] + ending)]
-    except _UNREADABLE:
-        return []
-
-
-def _findings(
-    text: str, span: tuple[int, int], values: list[Any], *, is_complete: bool, is_beginning: bool
-) -> Findings:
-    start, end = span
+def _findings(values: list[Any], facts: str, around: Section) -> Findings:
     shape = _Shape()
     for value in values:
         shape.add(value)
-    facts = [pluralize(len(values), "value")] if len(values) > 1 else []
-    if is_beginning:
-        facts.append("cut off: this describes its beginning")
-    elif not is_complete:
-        facts.append("incomplete: its end is missing")
-    around = []
-    if before := text[:start].strip():
-        around.append(f"Before it: {one_line(before)}")
-    if is_complete and (after := text[end:][:2_000].strip()):
-        around.append(f"After it: {one_line(after)}")
-    return Findings(
-        "JSON" if len(values) == 1 else "JSON lines",
-        "; ".join(facts),
-        [Section("", list(islice(_lines(shape, samples=True), _MAX_LINES))), Section.flat("", around)],
-        [Section("", list(islice(_lines(shape, samples=False), _MAX_LINES))), Section.flat("", around)],
+    kind = "JSON" if len(values) == 1 else "JSON lines"
+    detailed, brief = (
+        Section("", list(islice(_lines(shape, samples=samples), _MAX_LINES))) for samples in (True, False)
     )
+    return Findings(kind, facts, [detailed, around], [brief, around])
 
 
 def _lines(root: _Shape, *, samples: bool) -> Iterator[tuple[int, str]]:

@@ -12,13 +12,8 @@ from agent.compression.truncate import fair_cap
 from agent.redaction import REDACTED, redact
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
-_MAX_READ = 4_000_000
-_MAX_LINES = 100_000
-"""Characters and lines that are read line by line. The lines after them are only counted."""
-_REDACTED_WHOLE = 400_000
-_REDACTED_HEAD, _REDACTED_TAIL = 200_000, 50_000
-"""Characters. In a text longer than the first number, only head and tail are searched for secrets that span lines;
-quoted lines and values are searched one by one."""
+_MAX_HEAD, _MAX_TAIL = 350_000, 50_000
+"""Characters that are read of a longer text."""
 
 _PAGE = re.compile(r"https?://\S{1,2000} \(HTTP \d{3}, [^\n]{0,200}\)\n")
 _NOTE = re.compile(
@@ -39,31 +34,20 @@ class Source:
     """Notes of the host's tools about the text."""
     first_line: int
     """Number of the first line, where the text came with line numbers."""
+    line_count: int
+    """Lines of the whole text, also of the part that was not read."""
+    is_cut: bool
+    """Whether the middle of the text is missing."""
 
     @cached_property
     def lines(self) -> list[str]:
-        """Lines of the beginning, if the text is long."""
-        read = self.text[:_MAX_READ].split("\n", _MAX_LINES)
-        if len(read) > _MAX_LINES or (len(read) > 1 and (not read[-1] or len(self.text) > _MAX_READ)):
-            read.pop()
-        return read
-
-    @cached_property
-    def line_count(self) -> int:
-        return self.text.count("\n") + (not self.text.endswith("\n")) if self.text else 0
+        return self.text.removesuffix("\n").split("\n")
 
     @cached_property
     def extensions(self) -> tuple[str, ...]:
         """File extensions in the hint, the last one first."""
         found = [extension.lower() for extension in _EXTENSION.findall(self.hint[:2_000])]
         return tuple(dict.fromkeys(reversed(found)))
-
-    @property
-    def is_fully_read(self) -> bool:
-        return len(self.lines) >= self.line_count
-
-    def line_number(self, index: int) -> int:
-        return self.first_line + index
 
 
 def read_source(text: str, hint: str) -> Source:
@@ -74,25 +58,21 @@ def read_source(text: str, hint: str) -> Source:
     if note := _NOTE.search(text, max(0, len(text) - 2 * _MAX_NOTE)):
         notes.append(note[1])
         text = text[: note.start()]
-    if cut := CUT.search(text[:_MAX_READ]):
+    line_count = text.count("\n") + (not text.endswith("\n")) if text else 0
+    if len(text) > _MAX_HEAD + _MAX_TAIL:
+        left_out = f"{len(text) - _MAX_HEAD - _MAX_TAIL:,} of {len(text):,}"
+        cut_note = f"[… {left_out} characters left out here. …]"
+        text = f"{text[:_MAX_HEAD]}\n{cut_note}\n{text[-_MAX_TAIL:]}"
+    if cut := CUT.search(text):
         notes.append(cut[0][:_MAX_NOTE])
-    text, first_line = _without_numbers(_without_secrets(text))
-    return Source(text, hint, tuple(notes), first_line)
-
-
-def _without_secrets(text: str) -> str:
-    if len(text) <= _REDACTED_WHOLE:
-        return redact(text)
-    head = text.rfind("\n", 0, _REDACTED_HEAD) + 1 or _REDACTED_HEAD
-    tail = text.find("\n", len(text) - _REDACTED_TAIL)
-    tail = tail if tail >= 0 else len(text) - _REDACTED_TAIL
-    return redact(text[:head]) + text[head:tail] + redact(text[tail:])
+    text, first_line = _without_numbers(redact(text))
+    return Source(text, hint, tuple(notes), first_line, line_count, is_cut=cut is not None)
 
 
 def _without_numbers(text: str) -> tuple[str, int]:
     """Remove printed line numbers; also return the first number."""
     first = _NUMBERED.match(text)
-    if first is None or len(text) > _MAX_READ:
+    if first is None:
         return text, 1
     begin = int(first[1])
     lines = text.split("\n")
@@ -186,11 +166,6 @@ def short_value(name: str, text: str, limit: int = _MAX_VALUE) -> str:
     if redact(as_json) != as_json or redact(as_assignment) != as_assignment:
         return REDACTED
     return one_line(text, limit)
-
-
-def pluralize(number: int, noun: str) -> str:
-    """`1 row`, `1,200 rows`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _size(section: Section) -> int:

@@ -11,11 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from .source import Findings, Section, Source, one_line, pluralize, short_value
+from ..formatting import pluralize
+from .source import Findings, Section, Source, one_line, short_value
 
-_SAMPLE_CHARACTERS = 200_000
-_SAMPLE_ROWS = 2_000
-"""Rows from which the types of the columns are guessed."""
 _MAX_COLUMNS = 300
 _SHOWN_ROWS = 5
 _NAMES = {",": "CSV", "\t": "TSV", ";": "CSV (semicolons)", "|": "CSV (bars)"}
@@ -32,52 +30,37 @@ _BOOLEANS = frozenset({"true", "false", "yes", "no", "t", "f"})
 
 def read_table(source: Source) -> Findings | None:
     hinted = not TABLE_EXTENSIONS.isdisjoint(source.extensions)
-    found = _delimiter(source.text, hinted=hinted)
-    if found is None:
-        return None
-    delimiter, rows = found
-    typed = rows[:_SAMPLE_ROWS]
-    width = Counter(map(len, typed)).most_common(1)[0][0]
-    has_header = _is_header(typed, width)
-    names = typed[0] if has_header else [f"column {number}" for number in range(1, width + 1)]
-    body = [row for row in typed[has_header:] if len(row) == width]
-    count, exact = _count_rows(source.text, delimiter)
+    best: tuple[int, str, list[list[str]]] = (1, "", [])
+    for delimiter in _NAMES:
+        rows = list(_rows(source.text, delimiter)) if delimiter in source.text else []
+        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+        if width > best[0] and _fits(rows, width, delimiter, hinted=hinted):
+            best = (width, delimiter, rows)
+    return _findings(source, *best) if best[1] else None
+
+
+def _findings(source: Source, width: int, delimiter: str, rows: list[list[str]]) -> Findings:
+    has_header = _is_header(rows, width)
+    names = rows[0] if has_header else [f"column {number}" for number in range(1, width + 1)]
+    body = [row for row in rows[has_header:] if len(row) == width]
+    count = source.line_count if source.is_cut else len(rows)
     facts = [
-        f"{'' if exact else 'about '}{pluralize(count - has_header, 'row')}",
+        f"{'about ' if source.is_cut else ''}{pluralize(count - has_header, 'row')}",
         pluralize(width, "column"),
         *([] if has_header else ["no header"]),
     ]
     columns = [_column(name, [row[index] for row in body]) for index, name in enumerate(names[:_MAX_COLUMNS])]
-    first = [_row(names, row, delimiter) for row in body[:_SHOWN_ROWS]]
-    kept_columns = Section.flat("Columns:", columns, more=max(0, len(names) - _MAX_COLUMNS))
+    first = Section.flat("First rows:", [_row(names, row, delimiter) for row in body[:_SHOWN_ROWS]])
+    detailed = Section.flat("Columns:", columns, more=max(0, len(names) - _MAX_COLUMNS))
     in_short = ", ".join(one_line(name, _MAX_NAME) for name in names[:_MAX_COLUMNS])
-    brief = [Section.flat("", [f"Columns: {in_short}"]), Section.flat("First rows:", first)]
-    is_brief = sum(map(len, columns)) > 20 * len(in_short)
-    sections = [kept_columns, Section.flat("First rows:", first)]
-    return Findings(_NAMES[delimiter], ", ".join(facts), sections, brief if is_brief or width > 12 else ())
-
-
-def _delimiter(text: str, *, hinted: bool) -> tuple[str, list[list[str]]] | None:
-    sample = text[:_SAMPLE_CHARACTERS]
-    if len(text) > _SAMPLE_CHARACTERS and "\n" in sample:
-        sample = sample[: sample.rfind("\n") + 1]
-    best: tuple[str, list[list[str]]] | None = None
-    most = 1
-    for delimiter in _NAMES:
-        if delimiter not in sample:
-            continue
-        rows = list(_rows(sample, delimiter))
-        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-        if width > most and _fits(rows, width, delimiter, hinted=hinted):
-            best, most = (delimiter, rows), width
-    return best
+    is_long = width > 12 or sum(map(len, columns)) > 20 * len(in_short)
+    brief = [Section.flat("", [f"Columns: {in_short}"]), first] if is_long else []
+    return Findings(_NAMES[delimiter], ", ".join(facts), [detailed, first], brief)
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
     try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            if row:
-                yield row
+        yield from filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error:
         return  # a cell without an end
 
@@ -112,18 +95,6 @@ def _is_header(rows: list[list[str]], width: int) -> bool:
 def _is_data(cell: str) -> bool:
     cell = cell.strip()
     return any(pattern.fullmatch(cell) for pattern in (_NUMBER, _DATE, _TIME))
-
-
-def _count_rows(text: str, delimiter: str) -> tuple[int, bool]:
-    if '"' not in text:
-        return text.count("\n") - text.count("\n\n") + (not text.endswith("\n")) - text.startswith("\n"), True
-    count = 0
-    try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            count += bool(row)
-    except csv.Error:
-        return text.count("\n") + 1, False
-    return count, True
 
 
 def _column(name: str, cells: list[str]) -> str:

@@ -16,8 +16,8 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import without_marks
 
 from ..context_membership import ContextMembers, Cover, covers_of
+from ..formatting import format_time
 from ..messages import StoredMessage, messages_by_key
-from ..stats import format_time
 from .request import Hit
 
 MAX_WHOLE_TOKENS = 120

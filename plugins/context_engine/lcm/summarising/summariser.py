@@ -32,7 +32,7 @@ from agent.redaction import redact
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import strip_role_markers
 
-from ..graph import Node, SummaryText
+from ..graph import FALLBACK, Node, SummaryText
 from ..messages import StoredMessage
 from .prompts import Prompt, SummaryForm, prompt_for
 from .sources import (
@@ -73,7 +73,7 @@ def fallback_summary(sources: Sources, target: int) -> SummaryText:
     if not content:
         content = next((each for each in (_NO_WORDS, _GAP) if estimate_text_tokens(each) <= limit), "")
         topics = truncate_topics(topics, limit - estimate_text_tokens(content))
-    return SummaryText("stand_in", content, topics, summary_tokens(content, topics))
+    return SummaryText(FALLBACK, content, topics, summary_tokens(content, topics))
 
 
 def _fallback_text(sources: Sources, limit: int) -> str:

@@ -12,9 +12,10 @@ from agent.messages import call_of
 from agent.untrusted import in_a_note
 
 from ..context_membership import ContextMembers
-from ..graph import Node, children_of, node_from_row
+from ..formatting import format_period, format_time, pluralize
+from ..graph import FALLBACK, Node, children_of, node_from_row, summaries_above
 from ..messages import StoredMessage, messages_between
-from ..stats import CONTEXT_QUERY, context_parameters, format_period, format_time, pluralize
+from ..stats import CONTEXT_QUERY, context_parameters
 from .context import (
     CallContext,
     MessageRange,
@@ -98,7 +99,7 @@ def _of_message(
         yield f"{pluralize(len(attached), 'attachment')}: {kinds or 'none'}"
     yield f"Context: {members.describe_message(connection, message.key)}"
     covering = [
-        f"{target.prefix}{each.id} (depth {each.depth})" for each in _covering(connection, message.key)
+        f"{target.prefix}{each.id} (depth {each.depth})" for each in summaries_above(connection, message.key)
     ]
     yield f"Covered by: {', '.join(covering) or 'no summary'}"
 
@@ -174,7 +175,7 @@ def _summary_line(summary: Node, prefix: str) -> str:
 
 
 def _level_name(summary: Node) -> str:
-    names = {"bullets": "bullet points", "stand_in": "an extract with gaps, no summary could be written yet"}
+    names = {"bullets": "bullet points", FALLBACK: "an extract with gaps, no summary could be written yet"}
     return names.get(summary.level, summary.level)
 
 
@@ -183,17 +184,6 @@ def parents_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
         "SELECT summaries.* FROM summary_children JOIN summaries ON summaries.key = parent "
         "WHERE child = ? ORDER BY parent",
         (summary,),
-    )
-    return list(map(node_from_row, rows))
-
-
-def _covering(connection: sqlite3.Connection, message: int) -> list[Node]:
-    """Return the covering summaries from the leaf up."""
-    rows = connection.execute(
-        "WITH RECURSIVE above (summary) AS (SELECT summary FROM summary_messages WHERE message = ? "
-        "UNION SELECT parent FROM above JOIN summary_children ON child = above.summary) "
-        "SELECT summaries.* FROM above JOIN summaries ON key = summary ORDER BY depth, key",
-        (message,),
     )
     return list(map(node_from_row, rows))
 

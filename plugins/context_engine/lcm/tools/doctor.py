@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..formatting import pluralize
 from ..integrity import CHECKS, FILE, Problem, check
-from ..stats import pluralize
 from .context import CallContext, visible_conversations
 from .tool import Arguments, EngineTool
 

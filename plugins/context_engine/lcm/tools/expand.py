@@ -27,13 +27,13 @@ from agent.messages import call_of
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import in_a_note
 
+from ..formatting import format_period, format_time, pluralize
 from ..graph import Node, children_of, message_keys_under
 from ..messages import StoredMessage, messages_between, messages_by_key
-from ..stats import format_period, format_time, pluralize
-from ..truncated import MIN_TOKENS
 from .context import (
     MAX_CHARACTERS,
     MAX_TOKENS,
+    MIN_TOKENS,
     CallContext,
     MessageRange,
     SummaryTarget,

@@ -17,9 +17,9 @@ from agent.fts_text import parse_query
 from agent.redaction import redact
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
+from ..formatting import format_time, pluralize
 from ..messages import StoredMessage, messages_by_key
 from ..search import SearchRequest, search
-from ..stats import format_time, pluralize
 from ..summarising import call_model
 from .context import (
     CallContext,

@@ -13,10 +13,10 @@ from pydantic import Field
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 from ..context_membership import ContextMembers
+from ..formatting import format_time, pluralize
 from ..search import InvalidSearch, Mode, SearchRequest, SearchResult, search
 from ..search.filters import parse_timestamp
 from ..search.page import LEGEND, Page, PageInputs, pages, with_neighbours
-from ..stats import format_time, pluralize
 from .context import (
     MAX_CHARACTERS,
     CallContext,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..stats import status, status_text
+from ..stats import status_text
 from .context import CallContext
 from .tool import Arguments, EngineTool
 
 
 def run(call: CallContext, args: Arguments) -> str:
-    return status_text(status(call))
+    return status_text(call)
 
 
 TOOL = EngineTool(

@@ -120,7 +120,7 @@ def test_status_counts_what_there_is(harness: LcmToolsHarness) -> None:
         (shown,) = connection.execute("SELECT tokens FROM summaries WHERE key = 3").fetchone()
     assert now.context_tokens == shown + 21
     assert now.ratio == pytest.approx(101 / (shown + 21))
-    assert now.stand_ins == 1
+    assert now.fallbacks == 1
     assert now.last is None
     assert now.database_bytes > 10_000
 
@@ -156,7 +156,7 @@ def test_status_knows_only_its_own_conversation(harness: LcmToolsHarness) -> Non
     )
     after = status(harness.call_context())
     assert (after.stored, after.in_context, after.below) == (12, 2, 8)
-    assert (after.depths, after.stand_ins, after.compactions) == (before.depths, 1, 0)
+    assert (after.depths, after.fallbacks, after.compactions) == (before.depths, 1, 0)
 
 
 def test_status_of_a_session_that_was_not_seen_yet(harness: LcmToolsHarness) -> None:
