@@ -74,6 +74,7 @@ async def gateway_bot(platforms: Platforms) -> AsyncIterator[None]:
     from gateway.media.attachments import AttachmentReader
     from gateway.models.catalog import VisionCheck
     from gateway.observability.logs import configure_logging
+    from gateway.observability.metrics import Metrics
     from gateway.platforms.base import Services
     from gateway.platforms.registry import PlatformRegistry
     from gateway.reload import LiveConfig
@@ -87,7 +88,7 @@ async def gateway_bot(platforms: Platforms) -> AsyncIterator[None]:
                 media = AttachmentReader(VisionCheck(gateway.agent.models, configured=False))
                 live = LiveConfig(LoadedConfig(config, None, folder))
                 services = Services(
-                    live, gateway, store.access, store.reports, media, model="", model_line=""
+                    live, gateway, store.access, media, model="", model_line="", metrics=Metrics()
                 )
                 (platform,) = PlatformRegistry().build(services)
                 await platform.start()

@@ -22,7 +22,8 @@ from bench.measure import TEMPORARY, Row, SteadyLLM, opened_store, running_gatew
 from bench.store import texts_like_chats, update_index
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
-from gateway.platforms.web.dashboard import DashboardContext
+from gateway.observability.metrics import Metrics
+from gateway.platforms.web.dashboard.page import DashboardContext
 from gateway.platforms.web.platform import WebPlatform
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
@@ -65,8 +66,8 @@ async def _measure(folder: Path) -> list[Row]:
         await asyncio.to_thread(_spend, folder / "state.db")
         async with running_gateway(SteadyLLM([]), store, folder, list(discover().values())) as gateway:
             settings = LiveConfig(LoadedConfig(Config(), None, folder))
-            context = DashboardContext(gateway, store.reports, store.access, settings, "A model.")
-            web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, context=context)
+            context = DashboardContext(gateway, settings, "A model.", (), Metrics())
+            web = WebPlatform(context, host="127.0.0.1", port=0, token=None)
             await web.start()
             async with aiohttp.ClientSession() as http:
                 found = [await _timed(http, web.where, page.format(long=long, short=short)) for page in PAGES]

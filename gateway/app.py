@@ -178,7 +178,6 @@ def build_platforms(app: App) -> list[Platform]:
             live_config=app.settings,
             gateway=gateway,
             access=app.store.access,
-            reports=app.store.reports,
             media=AttachmentReader(vision, transcribe),
             model=app.model_choice,
             model_line=app.model_line,

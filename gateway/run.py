@@ -17,8 +17,7 @@ from gateway.banner import shutdown_line, startup_lines
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import LoggingConfig
 from gateway.models import embedded
-from gateway.observability.log_file import configured_log_file
-from gateway.observability.logs import configure_logging
+from gateway.observability.logs import configure_logging, configured_log_file
 from gateway.open_files import LoopExceptionHandler, raise_limit
 from gateway.platforms.base import Platform
 from gateway.process_lock import write_address

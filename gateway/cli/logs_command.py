@@ -56,7 +56,7 @@ def logs(options: Options, follow: bool, lines: int, level: str, wanted: str | N
     The log is in `logs/hermes.log` in the state directory: at most five files of 2 MB, none if `logging.file` is off.
     `logging.level` sets which lines are written at all.
     """
-    from gateway.observability.log_file import all_files, log_file  # noqa: PLC0415 - not for `--help`
+    from gateway.observability.logs import all_files, log_file  # noqa: PLC0415 - not for `--help`
 
     loaded = load_or_warn(options)
     path = log_file(loaded.home)
@@ -90,7 +90,7 @@ class LogReader:
         """The beginning of a line that is still being written."""
 
     def last(self, path: Path, count: int) -> Iterator[Event]:
-        from gateway.observability.log_file import all_files  # noqa: PLC0415
+        from gateway.observability.logs import all_files  # noqa: PLC0415
 
         newest: deque[Event] = deque(maxlen=count)
         for each in all_files(path):
@@ -123,7 +123,7 @@ class LogReader:
             self._file = None
 
     def _events(self) -> Iterator[Event]:
-        from gateway.observability.log_file import parse_events  # noqa: PLC0415
+        from gateway.observability.logs import parse_events  # noqa: PLC0415
 
         return filter(self._is_wanted, parse_events(self._complete_lines()))
 

@@ -19,8 +19,7 @@ def run(options: Options) -> None:
     at the next start. A second Ctrl-C stops Hermes at once.
     """
     from gateway.config.loader import ensure_home  # noqa: PLC0415 - heavy, and `run --help` needs none of it
-    from gateway.observability.log_file import configured_log_file  # noqa: PLC0415
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging, configured_log_file  # noqa: PLC0415
     from gateway.run import serve  # noqa: PLC0415
 
     loaded = load_config(options)

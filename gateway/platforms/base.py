@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from gateway.commands import Command
     from gateway.core.gateway import Gateway
     from gateway.media.attachments import AttachmentReader
-    from gateway.observability import Metrics
+    from gateway.observability.metrics import Metrics
     from gateway.reload import LiveConfig
     from gateway.store.access import Access
-    from gateway.store.reports import Reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,12 @@ class Services:
     live_config: LiveConfig
     gateway: Gateway
     access: Access
-    reports: Reports
     media: AttachmentReader
     model: str
     """Which model answers, and why."""
     model_line: str
     """Line about the model for people; often empty."""
-    metrics: Metrics | None = None
+    metrics: Metrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gateway.text.fences import Fence
-from gateway.text.outline import CodeRange, CutPoint, outline
-from gateway.text.unbreakable import CutDamage
+from gateway.text.code_blocks import Fence
+from gateway.text.outline import CodeRange, CutDamage, CutPoint, outline
 from gateway.text.unicode import INVISIBLE, Measure, inside_graphemes, is_blank, prefix_length
 
 _VISIBLE = re.compile(f"[^{re.escape(INVISIBLE)}]")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.text.fences import markdown_blocks, opening_fence
+from gateway.text.code_blocks import markdown_blocks, opening_fence
 
 PHONE_COLUMNS = 34
 """Columns of a fixed-width font that a phone shows without wrapping the line."""

@@ -12,7 +12,7 @@ import atheris
 
 with atheris.instrument_imports(include=["gateway.text", "gateway.platforms.telegram.formatting"]):
     from gateway.platforms.telegram.formatting import LIMIT, format_markdown
-    from gateway.text.code_files import find_long_code
+    from gateway.text.code_blocks import find_long_code
     from gateway.text.splitter import split_first, split_text
     from gateway.text.tables import render_tables
     from gateway.text.unicode import Measure, utf16_length

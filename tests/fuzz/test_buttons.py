@@ -16,18 +16,14 @@ from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.callbacks import Buttons
 from gateway.chat.delivery.manager import DeliveryManager
-from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.core.gateway import Gateway
-from gateway.plugins import Plugins
 from gateway.types import Author, Place, Press
 from tests.support.agents import make_agent
 from tests.support.chat_service import ChatService
-from tests.support.configuration import current_config
 from tests.support.fuzz_values import texts, tries
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
 
-COMMANDS = Commands.discover()
 ADA, BEN, STRANGER = Author("1", "Ada"), Author("2", "Ben"), Author("3", "Mallory")
 HERE, ELSEWHERE = Place("1"), Place("2")
 APPROVAL, CODE = "<the approval>", "<the code>"
@@ -50,14 +46,7 @@ async def test_only_the_right_word_from_the_right_person_counts(
 ) -> None:
     """Everything else gets a sentence and changes nothing."""
     service, store = ChatService(), await temporary_store()
-    gateway = Gateway(
-        make_agent(ScriptedLLM([]), store.sessions),
-        store,
-        COMMANDS,
-        Plugins(),
-        settings=current_config(),
-        workspaces=tmp_path,
-    )
+    gateway = make_gateway(make_agent(ScriptedLLM([]), store.sessions), store, tmp_path)
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
     pairing = Pairing(store.access)
     delivery = DeliveryManager(gateway.hub, service)

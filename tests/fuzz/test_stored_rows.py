@@ -20,15 +20,13 @@ from hypothesis import strategies as st
 from agent.events import FileSent
 from agent.ids import id_from, new_id
 from agent.testing import ScriptedLLM
-from gateway.core.gateway import Gateway
 from gateway.core.inbox_codec import encode
-from gateway.plugins import Plugins
 from gateway.store.ports import file_content
 from gateway.types import OWNER, ChatMessage, Quote
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
-from tests.support.fault_harness import ADA, COMMANDS, HERE, house
+from tests.support.fault_harness import ADA, HERE, house
 from tests.support.fuzz_values import anything, spoilt, texts, tries
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
 from tests.support.watch import until
 
@@ -135,7 +133,7 @@ async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: 
     }
     await store.database.write(insert, "inbox", [row], fence=None)
     agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store.sessions)
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
+    gateway = make_gateway(agent, store, tmp_path)
     await gateway.recover("web")
     await until(partial(_is_empty, partial(store.inbox.waiting, "web")))
     await gateway.close()

@@ -20,6 +20,7 @@ from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.tools.fetch_url import make_fetch_url
 from agent.untrusted import Part, own_words, parts_of, strip_role_markers, without_marks, wrap_untrusted
 from gateway.platforms.web.renderer import HtmlRenderer
+from gateway.platforms.web.templating import templates
 from gateway.plugins.context import PluginContext
 from tests.support.agents import make_agent
 from tests.support.exported import as_markdown, record_of
@@ -163,7 +164,7 @@ async def test_nobody_sees_the_marks() -> None:
     )
     assert await store.sessions.search("instructions") == [], "every mark says that word"
     transcript = await store.sessions.transcript(conversation.id)
-    page = await asyncio.to_thread(lambda: HtmlRenderer("").transcript("conv_1", transcript))
+    page = await asyncio.to_thread(lambda: HtmlRenderer(templates()).transcript("conv_1", transcript))
     shown = [as_markdown(record_of(conversation, transcript)), first_words(said.content), page]
     for each in shown:
         assert "lunch menu" in each and "outside-" not in each

@@ -32,6 +32,7 @@ from gateway.chat.delivery.status_message import tool_status_text
 from gateway.cli.output import describe_call
 from gateway.cli.sessions_format import Record
 from gateway.platforms.web.renderer import HtmlRenderer, ToolView
+from gateway.platforms.web.templating import templates
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.agents import make_agent
 from tests.support.exported import as_jsonl, as_markdown, record_of
@@ -169,7 +170,7 @@ def test_long_arguments_hold_nobody_up() -> None:
     began = time.process_time()
     json.loads(arguments)
     tool_status_text([ToolStarted("c1", "write_file", arguments)])
-    assert "more characters" in HtmlRenderer("").tool(
+    assert "more characters" in HtmlRenderer(templates()).tool(
         ToolView(ToolCall("c1", "write_file", arguments), "running")
     )
     assert time.process_time() - began < 1
@@ -232,7 +233,7 @@ async def test_into_the_last_look_before_a_compaction(tmp_path: Path) -> None:
 def test_what_is_shown_of_a_call(tmp_path: Path) -> None:
     """Case 17: the line about a running tool leaves secrets out, in chats, in the terminal and on the page."""
     arguments = json.dumps({"command": f"curl -H 'Authorization: Bearer {KEY}' https://example.org"})
-    page = HtmlRenderer("").tool(ToolView(ToolCall("c1", "terminal", arguments), "running"))
+    page = HtmlRenderer(templates()).tool(ToolView(ToolCall("c1", "terminal", arguments), "running"))
     shown = [
         tool_status_text([ToolStarted("c1", "terminal", arguments)]),
         describe_call("terminal", arguments),

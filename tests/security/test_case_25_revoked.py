@@ -16,14 +16,12 @@ from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.chat.receiver import ChatReceiver
 from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.core.gateway import Gateway
 from gateway.media.attachments import AttachmentReader
-from gateway.plugins import Plugins
 from gateway.types import Place, Press
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.media_files import attachment
-from tests.support.receiver_harness import ANNA, BOB, COMMANDS, Bot, bot
+from tests.support.receiver_harness import ANNA, BOB, Bot, bot
 from tests.support.watch import until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
@@ -126,9 +124,7 @@ def _restarted(before: Bot, folder: Path, *answers: Any) -> Bot:
     after = Bot(before.store, folder, *answers)
     after.service = before.service
     agent = make_agent(after.llm, after.store.sessions)
-    after.gateway = Gateway(
-        agent, after.store, COMMANDS, Plugins(), settings=current_config(), workspaces=folder / "later"
-    )
+    after.gateway = make_gateway(agent, after.store, folder / "later")
     config = TelegramBotConfig.model_validate({"allowed_users": [2]})
     gate = after.gateway.access.add(Gate(after.service.platform, config, after.store.access))
 

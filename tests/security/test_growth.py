@@ -41,7 +41,7 @@ from agent.tools.fetch_url import html_to_text
 from gateway.chat import group_context as chat_wording
 from gateway.cli.chat_markdown import split_finished
 from gateway.importers import parsing as values
-from gateway.media import attachments, documents
+from gateway.media import attachments
 from gateway.models import errors
 from gateway.models import errors as error_map
 from gateway.observability import logs
@@ -50,14 +50,13 @@ from gateway.platforms.telegram import formatting as mentions
 from gateway.platforms.telegram import message_reader as addressing
 from gateway.platforms.telegram import message_reader as content
 from gateway.platforms.telegram.formatting import LIMIT, format_markdown
-from gateway.platforms.web import renderer, tool_history
+from gateway.platforms.web import renderer
 from gateway.platforms.web.dashboard import conversations
 from gateway.platforms.web.markdown import render_markdown
 from gateway.store.sqlite import validation as store_rules
 from gateway.store.sqlite.search import snippets
 from gateway.text import display, unicode
-from gateway.text.code_files import find_long_code
-from gateway.text.fences import markdown_blocks
+from gateway.text.code_blocks import find_long_code, markdown_blocks
 from gateway.text.outline import outline
 from gateway.text.splitter import split_first, split_text
 from gateway.text.tables import render_tables
@@ -213,12 +212,12 @@ WORK: dict[str, Work] = {
     # the web and the terminal
     "render_markdown": render_markdown,
     "renderer.redact_and_truncate": lambda text: renderer.redact_and_truncate(text, 6_000),
-    "renderer of a call": lambda text: renderer._pretty(text, tool_history.parse_arguments(text)),
+    "renderer of a call": lambda text: renderer._pretty(text, renderer.parse_arguments(text)),
     "dashboard render_snippet": conversations.render_snippet,
     "split_finished": split_finished,
     # files and foreign programs
     "safe_filename": attachments.safe_filename,
-    "documents": lambda text: documents._decode(text.encode("utf-8", "surrogatepass")),
+    "documents": lambda text: attachments._decode(text.encode("utf-8", "surrogatepass")),
     "import of a time": lambda text: values._seconds(text),
     "error of a provider": lambda text: error_map._message(Exception(text)),
 }

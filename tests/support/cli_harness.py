@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -17,21 +17,17 @@ from agent.store import Conversation
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.send_file import send_file
-from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.core.turns import Busy
-from gateway.platforms.web.platform import WebPlatform
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import InboundMessage
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway, serving
 from tests.support.hermes_process import environment
 from tests.support.sandboxed import TERMINAL
 from tests.support.terminal import Terminal
 from tests.support.warm import HERMES, Process, spawn
 
-COMMANDS = Commands.discover()
 LOOK_UP = ToolCall("call_1", "look_up", '{"word": "tea"}')
 
 
@@ -39,18 +35,6 @@ LOOK_UP = ToolCall("call_1", "look_up", '{"word": "tea"}')
 async def look_up(ctx: ToolContext, word: str) -> str:
     """Looks a word up."""
     return f"{word}: a drink"
-
-
-class Gate(asyncio.Event):
-    """A point in an answer where the model waits for the test."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reached = asyncio.Event()
-
-    async def wait(self) -> Literal[True]:
-        self.reached.set()
-        return await super().wait()
 
 
 class NotingGateway(Gateway):
@@ -78,13 +62,12 @@ class CliHarness:
         self.llm = ScriptedLLM([self._next_step] * 100)
         self.store = store
         agent = make_agent(self.llm, self.store.sessions, [look_up, send_file, TERMINAL])
-        self.gateway = NotingGateway(
+        self.gateway = make_gateway(
             agent,
             self.store,
-            COMMANDS,
-            Plugins(),
-            workspaces=folder / "workspaces",
-            settings=current_config(gateway={"busy": busy}),
+            folder / "workspaces",
+            gateway_class=NotingGateway,
+            config={"gateway": {"busy": busy}},
         )
 
     def will(self, *steps: Step) -> None:
@@ -100,16 +83,6 @@ class CliHarness:
         if self._steps:
             return self._steps.pop(0)
         return f"You said: {self.told()[-1]}"
-
-    @asynccontextmanager
-    async def door(self, **options: Any) -> AsyncIterator[WebPlatform]:
-        """The web API on a port of its own."""
-        web = WebPlatform(self.gateway, **{"host": "127.0.0.1", "port": 0, "token": None, **options})
-        await web.start()
-        try:
-            yield web
-        finally:
-            await web.stop()
 
 
 @dataclass(frozen=True)
@@ -153,7 +126,7 @@ async def inhabited(home: Path, *, busy: Busy = "queue") -> AsyncIterator[tuple[
     """The gateway of this state directory, running in the test, and a shell that finds it there."""
     store = await SqliteStore.open(home / "state.db")
     house = CliHarness(home, store, busy=busy)
-    async with house.door() as door:
+    async with serving(house.gateway) as door:
         yield house, Shell(home, {"platforms": {"web": {"port": int(door.where.rpartition(":")[2])}}})
     await house.gateway.close()
     await store.close()

@@ -18,16 +18,13 @@ from agent.messages import Message
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from agent.tools.todo import todo
-from gateway.commands import Commands
 from gateway.config.schema import SessionsConfig
 from gateway.core.gateway import Gateway
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, parse_command
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import COMMANDS, make_gateway
 
-COMMANDS = Commands.discover()
 WINDOW = 8_000
 PATIENCE = 60
 
@@ -142,14 +139,7 @@ async def furnished(
         stack.push_async_callback(models.close)
         agent = make_agent(llm, store.sessions, [todo], engine=engine, models=models, auxiliary=auxiliary)
         stack.push_async_callback(agent.close)
-        gateway = Gateway(
-            agent,
-            store,
-            COMMANDS,
-            Plugins(),
-            workspaces=folder,
-            settings=current_config(sessions=sessions or SessionsConfig()),
-        )
+        gateway = make_gateway(agent, store, folder, config={"sessions": sessions or SessionsConfig()})
         stack.push_async_callback(gateway.close)
         yield CommandHarness(gateway, store, ScriptedLLM(), {})
 

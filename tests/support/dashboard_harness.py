@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,13 +14,12 @@ from axe_playwright_python.async_playwright import Axe
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.limits import Limits
-from gateway.observability import Metrics
-from gateway.platforms.base import Health, Platform
-from gateway.platforms.web.dashboard import DashboardContext
-from gateway.reload import LiveConfig
+from gateway.observability.metrics import Metrics
+from gateway.platforms.base import Platform
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.browser import Tab
-from tests.support.web_harness import Script, WebHarness, make_gateway, serving
+from tests.support.gateways import serving
+from tests.support.web_harness import Script, WebHarness, web_gateway
 
 OWNER, READER = "owner-token-of-16-chars", "reader-token-of-16-chars"
 
@@ -34,8 +32,6 @@ PHONE = {"width": 375, "height": 740}
 @dataclass
 class DashboardHarness(WebHarness):
     """A running dashboard and an HTTP client that is signed in as the owner."""
-
-    context: DashboardContext
 
     async def page(self, path: str) -> str:
         """Return a page."""
@@ -63,18 +59,17 @@ async def running_dashboard(
     """Start the dashboard; `guarded` sets both tokens and signs the client in as the owner."""
     store = await SqliteStore.open(folder / "state.db")
     script = Script()
-    gateway = make_gateway(store, script, folder)
+    gateway = web_gateway(store, script, folder)
     loaded = loaded or LoadedConfig(config or Config(), None, folder)
     gateway.limits = Limits(loaded.config.limits, store.sessions)
-    settings = await asyncio.to_thread(LiveConfig, loaded)
-    context = DashboardContext(gateway, store.reports, store.access, settings, "A model.", platforms, metrics)
     tokens = {"token": OWNER, "read_token": READER} if guarded else {}
     headers = bearer(OWNER) if guarded else {}
     async with (
-        serving(gateway, context=context, **tokens) as web,
+        serving(gateway, loaded=loaded, platforms=platforms, metrics=metrics, **tokens) as web,
         aiohttp.ClientSession(headers=headers) as http,
     ):
-        yield DashboardHarness(script, store, gateway, web, http, context)
+        yield DashboardHarness(script, store, gateway, web, http)
+        await gateway.close()
     await store.close()
 
 
@@ -91,16 +86,3 @@ async def accessibility_violations(tab: Tab) -> list[str]:
 async def scrolls_sideways(tab: Tab) -> bool:
     wider: bool = await tab.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
     return wider
-
-
-@dataclass
-class FixedPlatform:
-    """A platform in a state that it names."""
-
-    name: str
-    health: Health
-    where: str = "somewhere"
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...

@@ -12,18 +12,14 @@ from agent.events import TurnDone, TurnEvent, TurnFailed
 from agent.llm import LLMClient
 from agent.store import Address, Conversation
 from agent.tool import Tool
-from gateway.commands import Commands
-from gateway.core.gateway import Gateway
 from gateway.core.observer import NULL_OBSERVER, Observer
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, ChatMessage, Place
 from tests.support.agents import make_agent
 from tests.support.chat_service import ChatService
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.receiver_harness import make_receiver
 
-COMMANDS = Commands.discover()
 ADA = Author("1", "Ada")
 HERE = Place("1")
 
@@ -40,15 +36,8 @@ class FaultHarness:
     ) -> None:
         self.store = store
         self.service = service
-        self.gateway = Gateway(
-            make_agent(llm, store.sessions, tools, max_iterations=4),
-            store,
-            COMMANDS,
-            Plugins(),
-            settings=current_config(),
-            workspaces=workspaces,
-            observer=observer,
-        )
+        agent = make_agent(llm, store.sessions, tools, max_iterations=4)
+        self.gateway = make_gateway(agent, store, workspaces, observer=observer)
         self.receiver = make_receiver(self.gateway, service, {"allowed_users": [1]})
         self._numbers = itertools.count(100)
 

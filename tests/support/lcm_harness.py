@@ -12,18 +12,16 @@ from agent.events import TurnDone, TurnEvent
 from agent.llm import Completion, Usage
 from agent.store import Address
 from agent.testing import ScriptedLLM
-from gateway.commands import CommandContext, Commands
+from gateway.commands import CommandContext
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, parse_command
 from plugins.context_engine.lcm import LosslessContext
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import COMMANDS, make_gateway
 
 WINDOW = 8_000
-COMMANDS = Commands.discover()
 
 
 @dataclass
@@ -84,7 +82,7 @@ async def opened(home: Path, **engine: Any) -> AsyncIterator[Chat]:
         background_at=0.8,
         home=home,
     )
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=home)
+    gateway = make_gateway(agent, store, home)
     try:
         yield Chat(gateway, llm)
     finally:

@@ -22,18 +22,15 @@ from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import Tool, ToolContext, tool
 from agent.tools.memory import memory
-from gateway.commands import Commands
 from gateway.config.schema import LimitsConfig
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import InboundMessage
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
 
-COMMANDS = Commands.discover()
 WINDOW = 4_000
 ANNA, BOB = "telegram:1", "telegram:2"
 GROUP = Address("telegram", "-100")
@@ -126,9 +123,7 @@ async def till(
             models=models,
         )
         stack.push_async_callback(agent.close)
-        gateway = Gateway(
-            agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=folder, limits=bounds
-        )
+        gateway = make_gateway(agent, store, folder, limits=bounds)
         stack.push_async_callback(gateway.close)
         yield BudgetHarness(gateway, store, bounds, llm, helper, other, ahead)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,12 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.llm.retry import RetryingLLM
-from gateway.core.gateway import Gateway
-from gateway.observability import Metrics
-from gateway.platforms.base import Health, Platform
-from gateway.plugins import Plugins
+from gateway.observability.metrics import Metrics
+from gateway.platforms.base import Platform
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
-from tests.support.web_harness import COMMANDS, Script, WebHarness, look_up, serving
-
-
-@dataclass
-class Bot:
-    """Another platform of the same process, of which only the health matters."""
-
-    name: str = "telegram"
-    where: str = "nowhere"
-    health: Health = field(default_factory=lambda: Health("up"))
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
+from tests.support.gateways import make_gateway, serving
+from tests.support.web_harness import Script, WebHarness, look_up
 
 
 @dataclass
@@ -76,9 +61,7 @@ async def metrics_harness(
         home=folder / "home",
     )
     metrics.register_tools(["look_up"])
-    gateway = Gateway(
-        agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=folder, observer=metrics
-    )
+    gateway = make_gateway(agent, store, folder, observer=metrics)
     metrics.attach(gateway)
     platforms: list[Platform] = []
     async with (
@@ -87,4 +70,5 @@ async def metrics_harness(
     ):
         platforms.append(web)
         yield MetricsHarness(script, store, gateway, web, http, metrics, platforms)
+        await gateway.close()
     await store.close()

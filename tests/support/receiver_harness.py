@@ -16,21 +16,18 @@ from agent.tool import ToolContext, tool
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.receiver import ChatReceiver
-from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
 from gateway.core.turns import Busy
 from gateway.media.attachments import AttachmentReader
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, ChatMessage, Place
 from tests.support.agents import make_agent
 from tests.support.chat_service import ChatService
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
 from tests.support.watch import until
 
-COMMANDS = Commands.discover()
 ANNA, BOB, CARL = Author("1", "Anna"), Author("2", "Bob"), Author("3", "Carl")
 GROUP = Place("-100", kind="group", group_id="-100")
 
@@ -89,14 +86,7 @@ class Bot:
     ) -> None:
         self.store, self.llm, self.service = store, ScriptedLLM(list(answers)), service or ChatService()
         agent = make_agent(self.llm, self.store.sessions, [danger])
-        self.gateway = Gateway(
-            agent,
-            self.store,
-            COMMANDS,
-            Plugins(),
-            workspaces=folder,
-            settings=current_config(gateway={"busy": busy}),
-        )
+        self.gateway = make_gateway(agent, self.store, folder, config={"gateway": {"busy": busy}})
         self.pairing = Pairing(self.store.access)
         access = {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
         self.receiver = make_receiver(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import aiohttp
 
@@ -18,29 +17,13 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.read_file import read_file
 from agent.tools.send_file import send_file
-from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.core.turns import Busy
 from gateway.platforms.web.platform import WebPlatform
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway, serving
 from tests.support.sandboxed import TERMINAL
-
-COMMANDS = Commands.discover()
-
-
-class Gate(asyncio.Event):
-    """A point at which the model waits for the test."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reached = asyncio.Event()
-
-    async def wait(self) -> Literal[True]:
-        self.reached.set()
-        return await super().wait()
 
 
 class Script:
@@ -162,23 +145,10 @@ class Events:
         return events
 
 
-def make_gateway(store: SqliteStore, script: Script, folder: Path, busy: Busy = "queue") -> Gateway:
+def web_gateway(store: SqliteStore, script: Script, folder: Path, **config: Any) -> Gateway:
+    """Make the gateway of a web chat; `config`: sections of the configuration."""
     agent = make_agent(script.llm, store.sessions, [look_up, read_file, send_file, TERMINAL])
-    return Gateway(
-        agent, store, COMMANDS, Plugins(), workspaces=folder, settings=current_config(gateway={"busy": busy})
-    )
-
-
-@asynccontextmanager
-async def serving(gateway: Gateway, *, port: int = 0, **options: Any) -> AsyncIterator[WebPlatform]:
-    """Serve the web chat of this gateway; stop both at the end of the block."""
-    web = WebPlatform(gateway, host="127.0.0.1", port=port, token=options.pop("token", None), **options)
-    await web.start()
-    try:
-        yield web
-    finally:
-        await gateway.close()
-        await web.stop()
+    return make_gateway(agent, store, folder, config=config)
 
 
 @asynccontextmanager
@@ -186,9 +156,10 @@ async def web_world(
     folder: Path, store: SqliteStore | None = None, *, busy: Busy = "queue", **options: Any
 ) -> AsyncIterator[WebHarness]:
     script, store = Script(), store or await SqliteStore.open(folder / "web.db")
-    gateway = make_gateway(store, script, folder, busy)
+    gateway = web_gateway(store, script, folder, gateway={"busy": busy})
     async with serving(gateway, **options) as web, aiohttp.ClientSession() as http:
         yield WebHarness(script, store, gateway, web, http)
+        await gateway.close()
     await store.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.text.fences import Fence, opening_fence
+from gateway.text.code_blocks import Fence, opening_fence
 from gateway.text.unicode import Measure, is_blank
 
 

@@ -32,7 +32,7 @@ from gateway.chat.delivery.send_queue import SendQueue
 from gateway.chat.delivery.status_message import QueuedNotice, StaleMessage, ToolStatus
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.store.ports import UNREADABLE, OutboxItem, OutboxKind, file_from
-from gateway.text.code_files import find_long_code
+from gateway.text.code_blocks import find_long_code
 from gateway.text.unicode import is_blank
 from gateway.types import Place
 

@@ -21,9 +21,9 @@ from agent.untrusted import without_marks
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
 from gateway.platforms.web.owner_conversations import PLATFORMS, OwnerConversations
+from gateway.platforms.web.renderer import SentFile, sent_files
 from gateway.platforms.web.request_params import is_integer, is_text, json_object, optional_int
 from gateway.platforms.web.sse import EventStreams, frame
-from gateway.platforms.web.tool_history import SentFile, sent_files
 from gateway.types import OWNER, InboundMessage, parse_command
 
 _MAX_TEXT_BYTES = 100_000

@@ -49,10 +49,6 @@ class OwnerConversations:
         listed = filter(_is_listed, chain(*lists))
         return sorted(listed, key=lambda overview: overview.updated_at, reverse=True)[:_MAX_LISTED]
 
-    async def latest_on_the_web(self) -> Overview | None:
-        found = (each for each in await self.overviews() if each.conversation.address.platform == "web")
-        return next(found, None)
-
     async def transcript(self, conversation_id: str, limit: int | None) -> list[Message]:
         return await self._store.sessions.transcript(conversation_id, limit=limit)
 

@@ -1,13 +1,15 @@
-"""Renders the chat page and its parts as HTML. The templates escape all text."""
+"""Renders the chat page and its parts as HTML: messages, tool calls, sent files, approvals, errors."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from jinja2 import Environment
 from markupsafe import Markup
 
 from agent.events import ApprovalAsked, Queued
@@ -15,12 +17,11 @@ from agent.llm import Usage
 from agent.messages import Message, ToolCall
 from agent.redaction import own_rules, redact
 from agent.store import Conversation, Overview
+from agent.tools.send_file import send_file, was_sent
 from agent.untrusted import without_marks
 from gateway.core.approvals import approval_parts
-from gateway.platforms.web.markdown import render_markdown, render_markdown_cached
-from gateway.platforms.web.templating import templates
-from gateway.platforms.web.tool_history import SentFile, parse_arguments, results_by_call, sent_file
-from gateway.text.display import one_line
+from gateway.platforms.web.markdown import render_markdown_cached
+from gateway.text.display import escape_hidden, one_line
 
 _MAX_HINT = 72
 _MAX_SHOWN = 20_000
@@ -43,11 +44,9 @@ class ToolView:
 
 
 class HtmlRenderer:
-    """Renders the templates. The constructor reads all of them, so it does not run on the event loop."""
+    """Renders the chat page, its parts, and error pages."""
 
-    def __init__(self, model_line: str, *, has_dashboard: bool = False, has_token: bool = False) -> None:
-        environment = templates(has_token=has_token)
-        environment.globals.update(model_line=model_line, has_dashboard=has_dashboard)
+    def __init__(self, environment: Environment) -> None:
         self._chat = environment.get_template("chat.html")
         self._sidebar = environment.get_template("sidebar.html")
         self._error = environment.get_template("error.html")
@@ -110,10 +109,6 @@ class HtmlRenderer:
     def answer(self, text: str) -> Markup:
         return self._part("answer", render_markdown_cached(text))
 
-    def partial_answer(self, text: str) -> Markup:
-        """Render the inside of an answer that is still being written."""
-        return render_markdown(text)
-
     def tool(self, view: ToolView, key: str = "") -> Markup:
         """Render a tool call. `key` becomes its id, so that it stays unfolded when the page is redrawn."""
         parsed = parse_arguments(view.call.arguments)
@@ -128,8 +123,8 @@ class HtmlRenderer:
         tool = one_line(asked.tool, _MAX_TOOL_NAME)
         return self._part("approval", asked, tool, approval_parts(asked.arguments), state)
 
-    def waiting(self, queued: Queued) -> Markup:
-        return self._part("waiting", queued.message_id, queued.text, _queued_label(queued))
+    def queued(self, queued: Queued) -> Markup:
+        return self._part("queued", queued)
 
     def notice(self, text: str) -> Markup:
         return self._part("notice", text)
@@ -152,24 +147,9 @@ def title_of(conversation: Conversation | None, overviews: Sequence[Overview]) -
 
 
 def stored_call(call: ToolCall, result: Message | None) -> ToolView:
-    return (
-        ToolView(call, "abandoned")
-        if result is None
-        else ToolView(call, "done", without_marks(result.content))
-    )
-
-
-def _queued_label(queued: Queued) -> str:
-    """Describe the place in the queue without a number, which the next turn would make wrong."""
-    match queued.how:
-        case "steer":
-            return "Queued: Hermes reads it at its next step."
-        case "interrupt":
-            return "Stops the current answer; Hermes reads it next."
-        case "queue" if queued.ahead > 1:
-            return "Queued: Hermes reads it after the earlier messages."
-        case "queue":
-            return "Queued: Hermes reads it after this answer."
+    if result is None:
+        return ToolView(call, "abandoned")
+    return ToolView(call, "done", without_marks(result.content))
 
 
 def _hint(arguments: object) -> str:
@@ -204,3 +184,60 @@ def _truncate(text: str) -> str:
     if len(text) <= _MAX_SHOWN:
         return text
     return f"{text[:_MAX_SHOWN]}\n… {len(text) - _MAX_SHOWN:,} more characters"
+
+
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file of the workspace that the agent sent to the person."""
+
+    path: str
+    caption: str = ""
+
+    @property
+    def id(self) -> str:
+        """Identifies the file in a URL. A path would let people ask for files that were not sent."""
+        return hashlib.sha256(self.path.encode()).hexdigest()[:32]
+
+    @property
+    def name(self) -> str:
+        """The file name, without characters that disguise its extension."""
+        return escape_hidden(self.path.rsplit("/", 1)[-1])
+
+
+def parse_arguments(arguments: str) -> object:
+    """Parse the JSON arguments of a call; None if the model wrote invalid JSON."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+
+
+def results_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], Message]:
+    """Map (message id, call id) to the result: some providers repeat call ids in every turn."""
+    asked: dict[str, str] = {}
+    results: dict[tuple[str, str], Message] = {}
+    for message in messages:
+        asked.update({call.id: message.id for call in message.tool_calls})
+        if message.tool_call_id in asked:
+            results[asked[message.tool_call_id], message.tool_call_id] = message
+    return results
+
+
+def sent_file(call: ToolCall, result: Message | None) -> SentFile | None:
+    """Return the file that a call sent, if any."""
+    if call.name != send_file.name or result is None or not was_sent(result.content):
+        return None
+    match parse_arguments(call.arguments):
+        case {"path": str(path), "caption": str(caption)}:
+            return SentFile(path, caption)
+        case {"path": str(path)}:
+            return SentFile(path)
+    return None
+
+
+def sent_files(messages: Sequence[Message]) -> Iterator[SentFile]:
+    results = results_by_call(messages)
+    for message in messages:
+        for call in message.tool_calls:
+            if sent := sent_file(call, results.get((message.id, call.id))):
+                yield sent

@@ -39,23 +39,18 @@ def _is_hermes(host: str, port: int) -> bool:
 
 
 def build(context: PlatformContext) -> Platform:
-    from gateway.platforms.web.dashboard import DashboardContext  # noqa: PLC0415 - loads the web server
+    from gateway.platforms.web.dashboard.page import DashboardContext  # noqa: PLC0415 - loads the web server
     from gateway.platforms.web.platform import WebPlatform  # noqa: PLC0415
 
     config: WebConfig = context.config
     app = context.services
     return WebPlatform(
-        app.gateway,
+        DashboardContext(app.gateway, app.live_config, app.model, context.platforms, app.metrics),
         host=config.host,
         port=config.port,
         token=config.token.get_secret_value() if config.token else None,
         read_token=config.read_token.get_secret_value() if config.read_token else None,
         model_line=app.model_line,
-        platforms=context.platforms,
-        context=DashboardContext(
-            app.gateway, app.reports, app.access, app.live_config, app.model, context.platforms, app.metrics
-        ),
-        metrics=app.metrics,
     )
 
 

@@ -14,8 +14,17 @@ from gateway.limits.budget import format_usd
 
 _FOLDER = Path(__file__).parent / "templates"
 
+SPLIT_REASONS = {
+    None: "First session",
+    "compression": "Compacted: the window was filling up",
+    "hygiene": "Compacted by session hygiene: the window was nearly full",
+    "command": "Compacted on request",
+    "reset": "Reset: started without the earlier messages",
+    "branch": "Branched or rewound (/branch, /retry, /undo, a restore)",
+}
 
-def templates(*, has_token: bool = False) -> Environment:
+
+def templates(*, model_line: str = "", has_token: bool = False) -> Environment:
     """Read all templates, so do not call it on the event loop. `has_token` shows the sign-out button."""
     files = (file for file in _FOLDER.rglob("*") if file.is_file())
     environment = Environment(
@@ -35,8 +44,10 @@ def templates(*, has_token: bool = False) -> Environment:
         count=_count,
         short=short_count,
         dollars=format_usd,
+        local_time=local_time,
+        reason=SPLIT_REASONS.__getitem__,
     )
-    environment.globals["has_token"] = has_token
+    environment.globals.update(model_line=model_line, has_token=has_token)
     return environment
 
 

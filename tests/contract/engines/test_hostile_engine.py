@@ -25,18 +25,15 @@ from agent.loop import Agent
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
-from gateway.commands import Commands
 from gateway.config.schema import SessionsConfig
 from gateway.core.gateway import Gateway
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.support import hostile_engine as hostile
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.hostile_engine import ERRORS, Deed, Hanging, Hostile, raising, returning
 
-COMMANDS = Commands.discover()
 WINDOW = 4_000
 PATIENCE = 20.0
 """Seconds. Only so that a test which hangs fails instead."""
@@ -146,14 +143,7 @@ async def house(
     store = await SqliteStore.open(tmp_path / "state.db")
     llm = ScriptedLLM([work] * 500, context_length=WINDOW)
     agent = make_agent(llm, store.sessions, engine=lambda: place.engine(), deadlines=deadlines)
-    gateway = Gateway(
-        agent,
-        store,
-        COMMANDS,
-        Plugins(),
-        workspaces=tmp_path,
-        settings=current_config(sessions=sessions or SessionsConfig()),
-    )
+    gateway = make_gateway(agent, store, tmp_path, config={"sessions": sessions or SessionsConfig()})
     place = HostileEngineHarness(agent, gateway, llm, store, lambda: Hostile(deeds or {}))
     try:
         # To draw a traceback takes longer than the turn it comes from.

@@ -20,11 +20,8 @@ from agent.messages import ChatDict, Message, ToolCall
 from agent.store import Address, Conversation, Session
 from agent.testing import Step
 from agent.untrusted import wrap_untrusted
-from gateway.commands import Commands
 from tests.support.agent_harness import WINDOW, AgentHarness, ForeignEngine, fill, open_agent, reply
 from tests.support.stores import temporary_store
-
-COMMANDS = Commands.discover()
 
 
 async def test_the_session_is_split_when_the_window_is_half_full(tmp_path: Path) -> None:

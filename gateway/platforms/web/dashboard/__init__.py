@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from aiohttp import web
+from jinja2 import Environment
 
 from gateway.platforms.web.dashboard import (
-    compaction,
     context_window,
     conversation,
     conversations,
@@ -19,29 +17,12 @@ from gateway.platforms.web.dashboard import (
 )
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.sse import EventStreams
-from gateway.platforms.web.templating import templates
 
-__all__ = ["Dashboard", "DashboardContext"]
+_PAGES = (overview, conversations, conversation, context_window, spend, people, parked, system)
 
 
-class Dashboard:
-    """Routes of all pages. The constructor reads the templates, so it does not run on the event loop."""
-
-    def __init__(self, context: DashboardContext, streams: EventStreams, *, has_token: bool = False) -> None:
-        self._context = context
-        self._page = PageRenderer(templates(has_token=has_token), streams)
-
-    def routes(self) -> Iterable[web.RouteDef]:
-        pages = (
-            overview.routes,
-            conversations.routes,
-            conversation.routes,
-            conversation.action_routes,
-            context_window.routes,
-            compaction.routes,
-            spend.routes,
-            people.routes,
-            parked.routes,
-            system.routes,
-        )
-        return [route for routes in pages for route in routes(self._context, self._page)]
+def dashboard_routes(
+    context: DashboardContext, templates: Environment, streams: EventStreams
+) -> list[web.RouteDef]:
+    page = PageRenderer(templates, streams)
+    return [route for module in _PAGES for route in module.routes(context, page)]

@@ -46,8 +46,8 @@ def element(name: str, /, *inside: str, **attributes: str | float | None) -> Mar
     return Markup(f"<{name}{written}>{content}</{name}>")  # noqa: S704 - all parts are escaped above
 
 
-def picture(height: int, *inside: str, title: str, description: str, name: str) -> Markup:
-    """Write the whole drawing. A screen reader reads `title` and `description`; `name` is unique on the page."""
+def drawing(height: int, *inside: str, title: str, description: str, name: str, class_: str) -> Markup:
+    """Write a whole chart. A screen reader reads `title` and `description`; `name` is unique on the page."""
     return element(
         "svg",
         element("title", title, id=f"{name}-title"),
@@ -57,7 +57,7 @@ def picture(height: int, *inside: str, title: str, description: str, name: str) 
         height=height,
         role="img",
         aria_labelledby=f"{name}-title {name}-desc",
-        class_="chart",
+        class_=class_,
     )
 
 
@@ -95,7 +95,7 @@ def bars(
     ticks = nice_ticks(max(heights, default=0.0))
     up = linear((0.0, ticks[-1]), (_HEIGHT - _BOTTOM, _TOP))
     along = linear((0.0, len(dates)), (0.0, 100.0))
-    svg = picture(
+    svg = drawing(
         _HEIGHT,
         *_grid(ticks, up, written),
         *_days(dates, along),
@@ -103,6 +103,7 @@ def bars(
         title=title,
         description=_description(dates, series, heights, written),
         name=name,
+        class_="chart",
     )
     return Chart(title, svg, [each.name for each in series])
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiohttp import web
 from jinja2 import Environment
 
 from gateway.config.loader import LoadedConfig
 from gateway.core.gateway import Gateway
-from gateway.observability import Metrics
+from gateway.observability.metrics import Metrics
 from gateway.platforms.base import Platform
+from gateway.platforms.web.dashboard.transcript import TranscriptRenderer
+from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.platforms.web.security import is_owner
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.plugins.engines import BUILT_IN
 from gateway.reload import LiveConfig
-from gateway.store.access import Access
 from gateway.store.reports import Reports
 
 
@@ -27,14 +28,15 @@ class DashboardContext:
     """The parts of the running Hermes that the dashboard shows."""
 
     gateway: Gateway
-    reports: Reports
-    people: Access
     settings: LiveConfig
     model: str
     """Names the model that answers and why it was chosen."""
-    platforms: Sequence[Platform] = ()
-    metrics: Metrics | None = None
-    """None if nothing is measured."""
+    platforms: Sequence[Platform]
+    metrics: Metrics
+
+    @property
+    def reports(self) -> Reports:
+        return self.gateway.store.reports
 
     @property
     def loaded(self) -> LoadedConfig:
@@ -70,18 +72,13 @@ async def _always_new(request: web.Request) -> object:
     return object()
 
 
-class _Page(NamedTuple):
-    template: str
-    gather: Gather
-    version: Version
-
-
 class PageRenderer:
     """Renders a template as a page, and as a stream of its changes."""
 
     def __init__(self, templates: Environment, streams: EventStreams) -> None:
         self._templates = templates
         self._streams = streams
+        self.transcripts = TranscriptRenderer(HtmlRenderer(templates))
 
     def live(
         self, path: str, template: str, gather: Gather, version: Version = _always_new
@@ -90,7 +87,6 @@ class PageRenderer:
 
         The stream sends the block `live` of the template when it changes; macros that the block uses must be imported
         inside it. With a `version`, the variables are gathered again only after the version has changed."""
-        page = _Page(template, gather, version)
 
         async def show(request: web.Request) -> web.Response:
             query = f"?{request.query_string}" if request.query_string else ""
@@ -100,7 +96,24 @@ class PageRenderer:
         async def follow(request: web.Request) -> web.StreamResponse:
             # Gather before the stream starts, while an error can still set the status.
             now, variables = await version(request), await gather(request)
-            return await self._streams.send(request, self._changes(request, page, now, variables))
+            return await self._streams.send(request, changes(request, now, variables))
+
+        async def changes(
+            request: web.Request, sent_version: object, variables: dict[str, Any]
+        ) -> AsyncGenerator[bytes, None]:
+            block = self._templates.get_template(template)
+            sent_html = ""
+            while True:
+                values = block.new_context({**_base_context(request), **variables})
+                html = "".join(block.blocks["live"](values))
+                if html != sent_html:
+                    yield frame({"html": html})
+                    sent_html = html
+                now = sent_version
+                while now == sent_version:
+                    await asyncio.sleep(_POLL_SECONDS)
+                    now = await version(request)
+                sent_version, variables = now, await gather(request)
 
         return [web.get(path, show), web.get(f"{path}/live", follow)]
 
@@ -108,23 +121,6 @@ class PageRenderer:
         """Render a page without live updates."""
         html = self._templates.get_template(template).render({**_base_context(request), **variables})
         return web.Response(text=html, content_type="text/html")
-
-    async def _changes(
-        self, request: web.Request, page: _Page, sent_version: object, variables: dict[str, Any]
-    ) -> AsyncGenerator[bytes, None]:
-        template = self._templates.get_template(page.template)
-        sent_html = ""
-        while True:
-            values = template.new_context({**_base_context(request), **variables})
-            html = "".join(template.blocks["live"](values))
-            if html != sent_html:
-                yield frame({"html": html})
-                sent_html = html
-            now = sent_version
-            while now == sent_version:
-                await asyncio.sleep(_POLL_SECONDS)
-                now = await page.version(request)
-            sent_version, variables = now, await page.gather(request)
 
 
 def _base_context(request: web.Request) -> dict[str, Any]:

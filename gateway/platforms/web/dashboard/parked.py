@@ -15,12 +15,12 @@ _MAX_ROWS = 100
 
 
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
-    chances = context.gateway.parked
-    verbs = {
-        ("retry", "message"): chances.retry_message,
-        ("retry", "reply"): chances.retry_reply,
-        ("dismiss", "message"): chances.dismiss_message,
-        ("dismiss", "reply"): chances.dismiss_reply,
+    items = context.gateway.parked
+    actions = {
+        ("retry", "message"): items.retry_message,
+        ("retry", "reply"): items.retry_reply,
+        ("dismiss", "message"): items.dismiss_message,
+        ("dismiss", "reply"): items.dismiss_reply,
     }
 
     async def gather(request: web.Request) -> dict[str, Any]:
@@ -33,12 +33,12 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
 
     async def act(request: web.Request) -> web.Response:
         kind, row_id = await required_strings(request, "kind", "id")
-        verb = verbs.get((request.match_info["verb"], kind))
-        if verb is None:
+        action = actions.get((request.match_info["action"], kind))
+        if action is None:
             raise web.HTTPBadRequest(text="`kind` must be `message` or `reply`.")
-        return result_response(await verb(row_id))
+        return result_response(await action(row_id))
 
     return [
         *page.live("/dashboard/parked", "dashboard/parked.html", gather),
-        web.post("/api/dashboard/parked/{verb:retry|dismiss}", act),
+        web.post("/api/dashboard/parked/{action:retry|dismiss}", act),
     ]

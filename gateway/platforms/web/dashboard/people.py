@@ -12,25 +12,24 @@ from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.request_params import required_strings, result_response
 
 _NOTIFY_SECONDS = 5.0
-_APPROVED_BY = "dashboard"
-_WELCOME = "You may talk to me now."
 _CLOSED = "This request is no longer open."
 
 
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
-    pairing = Pairing(context.people)
+    pairing = Pairing(context.gateway.store.access)
 
     async def gather(request: web.Request) -> dict[str, Any]:
         return {"waiting": await pairing.pending(), "approved": await pairing.approved()}
 
     async def approve(request: web.Request) -> web.Response:
         platform, user_id = await required_strings(request, "platform", "user_id")
-        paired = await pairing.approve_person(platform, user_id, by=_APPROVED_BY)
+        paired = await pairing.approve_person(platform, user_id, by="dashboard")
         if paired is None:
             return result_response(_CLOSED)
         is_notified = await _notify(context, platform, user_id)
         hint = "" if is_notified else " Hermes could not notify them; ask them to write again."
-        return result_response(f"{_named(paired.name, user_id)} can talk to {platform} now.{hint}")
+        person = f"{paired.name} (id {user_id})" if paired.name.strip() else f"The account {user_id}"
+        return result_response(f"{person} can talk to {platform} now.{hint}")
 
     async def deny(request: web.Request) -> web.Response:
         platform, user_id = await required_strings(request, "platform", "user_id")
@@ -57,10 +56,6 @@ async def _notify(context: DashboardContext, platform: str, user_id: str) -> boo
         return False
     try:
         async with asyncio.timeout(_NOTIFY_SECONDS):
-            return await bot.send_notice(user_id, _WELCOME)
+            return await bot.send_notice(user_id, "You may talk to me now.")
     except TimeoutError:
         return False
-
-
-def _named(name: str, user_id: str) -> str:
-    return f"{name} (id {user_id})" if name.strip() else f"The account {user_id}"

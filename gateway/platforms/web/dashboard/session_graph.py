@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gateway.platforms.web.dashboard.charts import element
-from gateway.platforms.web.dashboard.transcript import REASONS
-from gateway.platforms.web.templating import local_time
 from gateway.session_tree import Gap, SessionBranch, build_tree
 from gateway.store.reports import SessionInfo
 
@@ -24,17 +22,16 @@ _NODE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class _Row:
     """A session or a gap, and the tracks beside it."""
 
-    session: SessionInfo | None
-    gap: Gap | None
+    member: SessionInfo | Gap
     column: int
     passing: frozenset[int]
     """Tracks that pass this row."""
     up: bool
     down: bool
-    comes_from: int | None
+    branches_from: int | None
     """The track that this row branches off from."""
 
 
@@ -47,10 +44,8 @@ class Node:
     """Number of the session, or of the first session of a gap."""
     session: SessionInfo | None = None
     left_out: int = 0
-    reason: str = ""
-    comes_of: int = 0
+    parent_number: int = 0
     """The number of its parent, unless the parent is the row above."""
-    when: str = ""
     is_live: bool = False
     is_ancestor: bool = False
     """Ancestor of the live session, so its context can be restored."""
@@ -71,13 +66,30 @@ def build_session_graph(
     begin = unfolded_from - 1 if unfolded_from else len(sessions)
     also = {session.id for session in sessions[begin : begin + UNFOLDED]}
     rows = list(_rows(build_tree(sessions, live_id, also=also)))
-    tracks = max(row.column for row in rows) + 1
     numbers = {session.id: number for number, session in enumerate(sessions, start=1)}
-    ancestors = frozenset(path_to(sessions, live_id))
-    above = [None, *(row.session.id if row.session else None for row in rows)]
-    nodes = [
-        _node(row, numbers, ancestors, live_id, before) for row, before in zip(rows, above, strict=False)
-    ]
+    ancestors = set(path_to(sessions, live_id)) - {live_id}
+    nodes = []
+    above = ""
+    for row in rows:
+        member = row.member
+        if isinstance(member, Gap):
+            nodes.append(Node(_track(row), numbers[member.first_id], left_out=member.sessions))
+            above = ""
+            continue
+        is_live = member.id == live_id
+        parent_id = "" if member.parent_id in (None, above) else member.parent_id
+        nodes.append(
+            Node(
+                _track(row, is_live=is_live),
+                numbers[member.id],
+                member,
+                parent_number=numbers[parent_id] if parent_id else 0,
+                is_live=is_live,
+                is_ancestor=member.id in ancestors,
+            )
+        )
+        above = member.id
+    tracks = max(row.column for row in rows) + 1
     return SessionGraph(nodes, len(sessions), min(tracks, _MAX_TRACKS))
 
 
@@ -93,65 +105,36 @@ def path_to(sessions: Sequence[SessionInfo], session_id: str) -> list[str]:
 
 
 def _rows(
-    strand: SessionBranch[SessionInfo],
+    branch: SessionBranch[SessionInfo],
     column: int = 0,
-    comes_from: int | None = None,
+    branches_from: int | None = None,
     passing: frozenset[int] = frozenset(),
-) -> Iterator[Row]:
-    for at, member in enumerate(strand.line):
-        is_last = at == len(strand.line) - 1
-        session = None if isinstance(member, Gap) else member
-        gap = member if isinstance(member, Gap) else None
-        branches = strand.branches.get(session.id, ()) if session else ()
-        yield Row(
-            session,
-            gap,
-            column,
-            passing,
-            up=at > 0,
-            down=not is_last or bool(branches),
-            comes_from=comes_from if at == 0 else None,
-        )
-        for number, branch in enumerate(branches, start=1):
-            goes_on = not is_last or number < len(branches)
-            beside = passing | {column} if goes_on else passing
-            yield from _rows(branch, column + 1, column, beside)
+) -> Iterator[_Row]:
+    for at, member in enumerate(branch.line):
+        is_last = at == len(branch.line) - 1
+        children = () if isinstance(member, Gap) else branch.branches.get(member.id, ())
+        down = not is_last or bool(children)
+        yield _Row(member, column, passing, at > 0, down, branches_from if at == 0 else None)
+        for number, child in enumerate(children, start=1):
+            goes_on = not is_last or number < len(children)
+            yield from _rows(child, column + 1, column, passing | {column} if goes_on else passing)
 
 
-def _node(
-    row: Row, numbers: dict[str, int], ancestors: frozenset[str], live_id: str, above: str | None
-) -> Node:
-    track = _track(row, is_live=row.session is not None and row.session.id == live_id)
-    if row.gap:
-        return Node(track, numbers[row.gap.first_id], left_out=row.gap.sessions)
-    session = row.session
-    assert session is not None
-    return Node(
-        track,
-        numbers[session.id],
-        session,
-        reason=REASONS[session.reason],
-        comes_of=numbers[session.parent_id] if session.parent_id and session.parent_id != above else 0,
-        when=local_time(session.created_at),
-        is_live=session.id == live_id,
-        is_ancestor=session.id in ancestors and session.id != live_id,
-    )
-
-
-def _track(row: Row, *, is_live: bool) -> Markup:
+def _track(row: _Row, *, is_live: bool = False) -> Markup:
     """Draw the lines beside a row; they end at 100 % of its height."""
     x = _middle(row.column)
+    session = None if isinstance(row.member, Gap) else row.member
     lines = [_line(_middle(column), "0", _middle(column), "100%") for column in sorted(row.passing)]
-    if row.comes_from is not None:
-        lines.append(_line(_middle(row.comes_from), "0", x, str(_NODE), class_="leaves"))
+    if row.branches_from is not None:
+        lines.append(_line(_middle(row.branches_from), "0", x, str(_NODE), class_="branch"))
     if row.up:
-        goes_on = row.session is None or row.session.reason != "reset"
-        lines.append(_line(x, "0", x, str(_NODE), class_=None if goes_on else "leaves"))
+        is_reset = session is not None and session.reason == "reset"
+        lines.append(_line(x, "0", x, str(_NODE), class_="branch" if is_reset else None))
     if row.down:
         lines.append(_line(x, str(_NODE), x, "100%"))
     mark = (
         element("circle", cx=x, cy=_NODE, r=6.0, class_="live" if is_live else None)
-        if row.session
+        if session
         else element("line", x1=x - 4, y1=_NODE, x2=x + 4, y2=_NODE, class_="gap")
     )
     return element("svg", *lines, mark, class_="track", aria_hidden="true")

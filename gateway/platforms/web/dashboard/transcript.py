@@ -12,9 +12,7 @@ from agent.messages import Message
 from agent.redaction import own_rules, redact
 from agent.untrusted import without_marks
 from gateway.platforms.web.markdown import render_markdown_cached
-from gateway.platforms.web.renderer import HtmlRenderer, redact_and_truncate, stored_call
-from gateway.platforms.web.templating import local_time
-from gateway.platforms.web.tool_history import results_by_call
+from gateway.platforms.web.renderer import HtmlRenderer, redact_and_truncate, results_by_call, stored_call
 from gateway.store.reports import SessionInfo
 
 _MAX_CHARACTERS = 20_000
@@ -23,23 +21,12 @@ _MAX_CHARACTERS = 20_000
 _MAX_BOUNDARIES = 5
 """Boundaries in a row; of many sessions without messages only the newest are shown."""
 
-REASONS = {
-    None: "First session",
-    "compression": "Compacted: the window was filling up",
-    "hygiene": "Compacted by session hygiene: the window was nearly full",
-    "command": "Compacted on request",
-    "reset": "Reset: started without the earlier messages",
-    "branch": "Branched or rewound (/branch, /retry, /undo, a restore)",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class SessionBoundary:
     """The boundary between two sessions."""
 
     session: SessionInfo
-    reason: str
-    when: str
     left_out: int = 0
     """Earlier sessions without messages that are not shown."""
 
@@ -52,7 +39,6 @@ class TranscriptMessage:
     who: str
     by_model: bool
     at: float
-    when: str
     body: Markup | str
     """HTML for a message of the model, else plain text."""
     tools: list[Markup]
@@ -80,11 +66,11 @@ class TranscriptRenderer:
         of_session = {message.id: message.session_id for message in messages}
         shown: list[SessionBoundary | TranscriptMessage] = []
         before = messages[0].session_id if messages else ""
-        for spoken in self.messages(messages, person):
-            if (now := of_session[spoken.id]) != before:
+        for message in self.messages(messages, person):
+            if (now := of_session[message.id]) != before:
                 shown += _boundaries(known, before, now)
                 before = now
-            shown.append(spoken)
+            shown.append(message)
         return [*shown, *(_boundaries(known, before, last) if last else ())]
 
     def _message(
@@ -92,24 +78,20 @@ class TranscriptRenderer:
     ) -> TranscriptMessage:
         text = _shorten(without_marks(message.content))
         by_model = message.role == "assistant"
+        tools = []
+        for at, call in enumerate(message.tool_calls):
+            view = stored_call(call, results.get((message.id, call.id)))
+            view = replace(view, result=_shorten(view.result))
+            tools.append(self._renderer.tool(view, f"{message.id}-{at}"))
         return TranscriptMessage(
             id=message.id,
             who=_who(message, person),
             by_model=by_model,
             at=message.created_at,
-            when=local_time(message.created_at),
             body=render_markdown_cached(text) if by_model and text.strip() else text,
-            tools=[
-                self._tool(message, at, results.get((message.id, call.id)))
-                for at, call in enumerate(message.tool_calls)
-            ],
+            tools=tools,
             attachments=sum(part.get("type") != "text" for part in message.parts),
         )
-
-    def _tool(self, message: Message, at: int, result: Message | None) -> Markup:
-        view = stored_call(message.tool_calls[at], result)
-        view = replace(view, result=_shorten(view.result))
-        return self._renderer.tool(view, f"{message.id}-{at}")
 
 
 @lru_cache(maxsize=256)
@@ -145,5 +127,5 @@ def _boundaries(known: Mapping[str, SessionInfo], before: str, now: str) -> Iter
     shown = [session for session in reversed(line) if session.parent_id is not None]
     left_out = max(0, len(shown) - _MAX_BOUNDARIES)
     for session in shown[left_out:]:
-        yield SessionBoundary(session, REASONS[session.reason], local_time(session.created_at), left_out)
+        yield SessionBoundary(session, left_out)
         left_out = 0

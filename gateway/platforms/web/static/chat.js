@@ -1,7 +1,7 @@
 // The chat page: one event stream in, JSON requests out.
 
 import { Asking } from "./asking.js";
-import { Composer, Waiting } from "./composer.js";
+import { Composer, Queue } from "./composer.js";
 import { Log } from "./log.js";
 
 const RECONNECT_MS = 2_000;
@@ -13,7 +13,7 @@ const REFUSED = "Hermes cannot update this page now. If many pages of Hermes are
 const page = document.body.dataset;
 const trouble = document.querySelector("#trouble");
 const log = new Log();
-const waiting = new Waiting();
+const queue = new Queue();
 const composer = new Composer(send);
 const asking = new Asking(decide);
 
@@ -57,11 +57,11 @@ function disconnect() {
 
 function apply(update) {
   if (update.op === "sidebar") return showSidebar(update);
-  if (update.op === "waiting") return waiting.show(update);
+  if (update.op === "queued") return queue.show(update);
   log.apply(update);
   asking.refresh();
-  if (update.id) waiting.taken(update.id);
-  if (update.op === "snapshot") waiting.dropShown(log);
+  if (update.id) queue.remove(update.id);
+  if (update.op === "snapshot") queue.removeShown(log);
 }
 
 function showSidebar({ html, title }) {
@@ -72,7 +72,7 @@ function showSidebar({ html, title }) {
 }
 
 function send(text) {
-  const item = waiting.add(text);
+  const item = queue.add(text);
   log.toEnd();
   inTurn(async () => {
     const key = unsure.get(text) ?? newKey();

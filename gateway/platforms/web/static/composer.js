@@ -44,7 +44,7 @@ export class Composer {
   }
 }
 
-export class Waiting {
+export class Queue {
   #list = document.querySelector("#waiting");
 
   /** Shows a message before the server has accepted it. */
@@ -68,12 +68,12 @@ export class Waiting {
     else this.#list.append(element(html));
   }
 
-  taken(messageId) {
+  remove(messageId) {
     this.#of(messageId).forEach((item) => item.remove());
   }
 
   /** Removes messages that the conversation shows after a reconnect. */
-  dropShown(log) {
+  removeShown(log) {
     this.#find((item) => log.has(item.dataset.waiting)).forEach((item) => item.remove());
   }
 

@@ -32,19 +32,22 @@ export class Log {
 
   #operations = {
     snapshot: ({ html }) => this.#keepingFolds(() => { this.#log.innerHTML = html; }),
-    turn: ({ id, html }) => this.#keepingFolds(() => { this.#cutFrom(id); this.#append(html); this.running = true; }),
+    // Starts a turn, or redraws one that is shown.
+    start_turn: ({ id, html }) => this.#keepingFolds(() => { this.#cutFrom(id); this.#append(html); this.running = true; }),
     append: ({ html }) => this.#append(html),
-    note: ({ html }) => this.#writing ? this.#writing.insertAdjacentHTML("beforebegin", html) : this.#append(html),
-    text: ({ text }) => this.#write(text),
-    draw: ({ html, rest }) => this.#draw(html, rest),
-    settle: ({ html }) => this.#settle(html),
-    replace: ({ id, html }) => this.#keepingFolds(() => this.#calls(id).at(-1)?.replaceWith(element(html))),
-    decided: ({ id, html }) => this.#decide(id, html),
-    end: () => { this.running = false; },
+    // Adds a notice in front of the answer being written.
+    notice: ({ html }) => this.#writing ? this.#writing.insertAdjacentHTML("beforebegin", html) : this.#append(html),
+    append_text: ({ text }) => this.#appendText(text),
+    // Replaces the complete paragraphs of the answer being written by their rendered form.
+    render_text: ({ html, rest }) => this.#renderText(html, rest),
+    finish_text: ({ html }) => this.#finishText(html),
+    replace_tool: ({ id, html }) => this.#keepingFolds(() => this.#calls(id).at(-1)?.replaceWith(element(html))),
+    replace_approval: ({ id, html }) => this.#replaceApproval(id, html),
+    end_turn: () => { this.running = false; },
   };
 
   apply(update) {
-    if (update.op === "snapshot" || update.op === "turn") this.#writing = null;
+    if (update.op === "snapshot" || update.op === "start_turn") this.#writing = null;
     if (update.op === "snapshot") this.running = false;
     this.#operations[update.op](update);
     this.#log.ariaBusy = String(this.running);
@@ -73,32 +76,32 @@ export class Log {
   }
 
   /** Appends streamed text; the end of an unfinished answer is plain text. */
-  #write(text) {
+  #appendText(text) {
     this.#open().lastChild.append(text);
   }
 
-  #draw(html, rest) {
-    const [drawn, plain] = this.#open().children;
-    drawn.innerHTML = html;
+  #renderText(html, rest) {
+    const [rendered, plain] = this.#open().children;
+    rendered.innerHTML = html;
     plain.textContent = rest;
   }
 
   #open() {
     if (this.#writing === null) {
-      this.#writing = element('<article class="answer writing"><div class="drawn"></div><div class="plain"></div></article>');
+      this.#writing = element('<article class="answer writing"><div class="rendered"></div><div class="plain"></div></article>');
       this.#log.append(this.#writing);
     }
     return this.#writing;
   }
 
-  #settle(html) {
+  #finishText(html) {
     if (this.#writing) this.#writing.outerHTML = html;
     else this.#append(html);
     this.#writing = null;
   }
 
   /** Redraws a card and keeps the keyboard focus on it. */
-  #decide(id, html) {
+  #replaceApproval(id, html) {
     const card = [...this.#log.querySelectorAll("[data-approval]")].find((each) => each.dataset.approval === id);
     const wasHere = card?.contains(document.activeElement);
     const decided = element(html);

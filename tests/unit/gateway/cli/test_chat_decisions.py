@@ -19,7 +19,8 @@ from gateway.process_lock import hold_lock
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Call
 from tests.support import sandboxed
-from tests.support.cli_harness import CliHarness, Gate, Shell, inhabited
+from tests.support.cli_harness import CliHarness, Shell, inhabited
+from tests.support.gateways import Gate
 from tests.support.stores import temporary_store
 
 RUN = ToolCall("call_1", "terminal", '{"command": "echo $((6 * 7))"}')

@@ -13,7 +13,8 @@ from agent.errors import RateLimited
 from agent.messages import ToolCall
 from gateway.cli.chat_backend import LocalChat
 from gateway.cli.chat_single import AnswerStopped, Unanswered, ask
-from tests.support.cli_harness import LOOK_UP, CliHarness, Gate
+from tests.support.cli_harness import LOOK_UP, CliHarness
+from tests.support.gateways import Gate
 from tests.support.stores import temporary_store
 
 

@@ -19,7 +19,8 @@ from gateway.platforms.web.platform import WebPlatform
 from gateway.process_lock import hold_lock
 from gateway.store.sqlite.store import SqliteStore
 from tests.fakes.openai.server import FakeOpenAI
-from tests.support.cli_harness import LOOK_UP, CliHarness, Gate, Shell
+from tests.support.cli_harness import LOOK_UP, CliHarness, Shell
+from tests.support.gateways import Gate, serving
 from tests.support.stores import temporary_store
 
 
@@ -46,7 +47,7 @@ async def house(home: Path, in_use: None) -> AsyncIterator[CliHarness]:
 
 @pytest.fixture
 async def door(house: CliHarness) -> AsyncIterator[WebPlatform]:
-    async with house.door() as web:
+    async with serving(house.gateway) as web:
         yield web
 
 
@@ -217,7 +218,7 @@ async def test_a_gateway_that_goes_away(shell: Shell, door: WebPlatform) -> None
 
 async def test_a_wrong_token_is_named(home: Path, house: CliHarness) -> None:
     """The configured token opens the gateway; another one is refused with a sentence."""
-    async with house.door(token="a-long-secret-token") as door:
+    async with serving(house.gateway, token="a-long-secret-token") as door:
         port = int(door.where.rpartition(":")[2])
         right = Shell(home, {"platforms": {"web": {"port": port, "token": "a-long-secret-token"}}})
         assert (await right.chat("-q", "hello")).stdout == "You said: hello\n"
@@ -237,7 +238,7 @@ async def test_a_running_gateway_without_a_door(home: Path, in_use: None) -> Non
 async def test_the_hermes_of_another_state_directory(home: Path, in_use: None, tmp_path: Path) -> None:
     """It answers on the configured port, and yet it is not the one that has our conversations."""
     await (await SqliteStore.open(home / "state.db")).close()
-    async with CliHarness(tmp_path, await temporary_store()).door() as door:
+    async with serving(CliHarness(tmp_path, await temporary_store()).gateway) as door:
         shell = Shell(home, {"platforms": {"web": {"port": int(door.where.rpartition(":")[2])}}})
         refused = await shell.chat("-q", "hello")
     assert refused.code == 1

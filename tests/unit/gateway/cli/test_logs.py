@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.logs_command import LogReader
-from gateway.observability.log_file import BACKUPS, MAX_BYTES, JsonLogFile, all_files, log_file
+from gateway.observability.logs import BACKUPS, MAX_BYTES, JsonLogFile, all_files, log_file
 from tests.support import warm
 from tests.support.hermes_process import WebClient, hermes
 from tests.support.terminal import Terminal

@@ -8,7 +8,8 @@ from pathlib import Path
 from agent.store import Address
 from gateway.commands import Command, CommandContext, Commands
 from gateway.platforms.registry import PlatformRegistry
-from tests.support.command_harness import COMMANDS, CommandHarness, Person
+from tests.support.command_harness import CommandHarness, Person
+from tests.support.gateways import COMMANDS
 
 NAMES = """
     branch compress help memory model new reset resume retry search sessions status stop undo undo-compress usage whoami

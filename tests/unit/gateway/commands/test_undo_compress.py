@@ -18,17 +18,14 @@ from agent.llm import Completion, Usage
 from agent.messages import ChatDict, Message, ToolCall, is_paired
 from agent.store import Address, Session, SessionStore, Split
 from agent.testing import ScriptedLLM
-from gateway.commands import Commands
 from gateway.core.gateway import Gateway
-from gateway.plugins import Plugins
 from gateway.types import OWNER, InboundMessage
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
 
 WINDOW = 8_000
 NOTHING = "There is nothing to undo: no compaction keeps anything out of this context."
-COMMANDS = Commands.discover()
 
 
 class NotingCompressor(ContextCompressor):
@@ -93,7 +90,7 @@ async def room(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     store = await temporary_store()
     llm, told = ScriptedLLM(context_length=WINDOW), list[tuple[str, str]]()
     agent = make_agent(llm, store.sessions, engine=lambda: NotingCompressor(told))
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
+    gateway = make_gateway(agent, store, tmp_path)
     yield GatewayHarness(gateway, llm, store.sessions, told)
     await gateway.close()
 

@@ -13,17 +13,13 @@ from agent.messages import ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
-from gateway.commands import Commands
-from gateway.core.gateway import Gateway
 from gateway.core.turns import Busy
-from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
 
-COMMANDS = Commands.discover()
 HERE = Address("web", "desk")
 
 
@@ -39,14 +35,7 @@ class GatewayHarness:
     def __init__(self, store: SqliteStore, folder: Path, busy: Busy, *answers: Any) -> None:
         self.llm = ScriptedLLM(list(answers))
         agent = make_agent(self.llm, store.sessions, [look])
-        self.gateway = Gateway(
-            agent,
-            store,
-            COMMANDS,
-            Plugins(),
-            workspaces=folder,
-            settings=current_config(gateway={"busy": busy}),
-        )
+        self.gateway = make_gateway(agent, store, folder, config={"gateway": {"busy": busy}})
         self.events: list[TurnEvent] = []
 
     async def send(self, text: str) -> None:

@@ -24,9 +24,8 @@ from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, parse_command
 from tests.support.agents import make_agent
 from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
-
-COMMANDS = Commands.discover()
 
 
 @dataclass
@@ -59,7 +58,7 @@ class Office:
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     store, llm = await temporary_store(), ScriptedLLM()
     agent = make_agent(llm, store.sessions)
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
+    gateway = make_gateway(agent, store, tmp_path)
     yield Office(gateway, llm, store)
     await gateway.close()
 
@@ -213,7 +212,7 @@ async def test_advice_about_settings_is_for_admins(tmp_path: Path, is_admin: boo
     store, llm = await temporary_store(), ScriptedLLM(["Fine."] * 6, context_length=1_000)
     agent = make_agent(llm, store.sessions)
     agent.instructions = "Be kind. " * 500
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
+    gateway = make_gateway(agent, store, tmp_path)
     office = Office(gateway, llm, store)
     conversation = ""
     for number in range(4):

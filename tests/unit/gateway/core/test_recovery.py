@@ -29,19 +29,16 @@ from agent.messages import Message, ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
-from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.core.leases import LeaseHolder
 from gateway.core.retry import SUSPECT_AFTER
 from gateway.core.turns import MAX_ATTEMPTS, Busy
-from gateway.plugins import Plugins
 from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, Place
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 
-COMMANDS = Commands.discover()
 HERE = Address("web", "desk")
 runs: list[str] = []
 
@@ -104,15 +101,12 @@ async def house(
     store, llm = await SqliteStore.open(path), ScriptedLLM(steps)
     await store.leases.expire_all()
     agent = make_agent(llm, store.sessions, [launch])
-    where = {"workspaces": path.parent / "workspaces"}
-    gateway = Gateway(
+    gateway = make_gateway(
         agent,
         store,
-        COMMANDS,
-        Plugins(),
-        settings=current_config(gateway={"busy": busy, "drain_seconds": drain}),
+        path.parent / "workspaces",
+        config={"gateway": {"busy": busy, "drain_seconds": drain}},
         suspect_delay=pause,
-        **where,
     )
     try:
         yield RecoveryHarness(gateway, store, llm, path)

@@ -13,17 +13,12 @@ from agent.events import Notice, TurnDone
 from agent.messages import Message
 from agent.store import Address
 from agent.testing import ScriptedLLM
-from gateway.commands import Commands
 from gateway.config.schema import SessionsConfig
-from gateway.core.gateway import Gateway
 from gateway.core.session_policy import is_due
-from gateway.plugins import Plugins
 from gateway.types import OWNER, InboundMessage
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
-
-COMMANDS = Commands.discover()
 
 
 def at(text: str) -> float:
@@ -63,13 +58,8 @@ async def test_an_old_conversation(tmp_path: Path, reset: str, anew: bool) -> No
     """With a policy a new session begins and says so; without one nothing of the kind ever happens."""
     store = await temporary_store()
     llm = ScriptedLLM(["Fine."])
-    gateway = Gateway(
-        make_agent(llm, store.sessions),
-        store,
-        COMMANDS,
-        Plugins(),
-        workspaces=tmp_path,
-        settings=current_config(sessions={"reset": reset}),
+    gateway = make_gateway(
+        make_agent(llm, store.sessions), store, tmp_path, config={"sessions": {"reset": reset}}
     )
     conversation = await store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
     old = Message("user", "long ago", created_at=time.time() - 10 * 86_400)

@@ -15,16 +15,13 @@ from agent.messages import ChatDict, ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
-from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.core.turns import Busy
-from gateway.plugins import Plugins
 from gateway.types import OWNER, InboundMessage
 from tests.support.agents import make_agent
-from tests.support.configuration import current_config
+from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
 
-COMMANDS = Commands.discover()
 WINDOW = 4_000
 
 
@@ -66,14 +63,7 @@ async def office(
 ) -> Gateway:
     store = await temporary_store()
     agent = make_agent(llm, store.sessions, [wait_a_little], engine=lambda: engine(WINDOW))
-    return Gateway(
-        agent,
-        store,
-        COMMANDS,
-        Plugins(),
-        workspaces=tmp_path,
-        settings=current_config(gateway={"busy": busy}),
-    )
+    return make_gateway(agent, store, tmp_path, config={"gateway": {"busy": busy}})
 
 
 async def send(gateway: Gateway, text: str) -> str:

@@ -9,14 +9,15 @@ from pathlib import Path
 from agent.redaction import keeping_secret
 from gateway.platforms.base import Health
 from gateway.store.sqlite.store import SqliteStore
-from tests.support.metrics_harness import Bot, MetricsHarness, metrics_harness
+from tests.support.gateways import FixedPlatform
+from tests.support.metrics_harness import MetricsHarness, metrics_harness
 
 TOKEN = "a-token-of-the-tests-0123"
 
 
 async def test_ready(world: MetricsHarness) -> None:
     """Everything that runs takes messages."""
-    world.platforms.append(Bot())
+    world.platforms.append(FixedPlatform())
     told = {"status": "ready", "platforms": {"web": "up", "telegram": "up"}, "problems": {}}
     assert await world.get("/readyz") == (200, told)
     seen = await world.scraped()
@@ -27,7 +28,7 @@ async def test_a_platform_that_cannot_take_messages(world: MetricsHarness) -> No
     """It is named, with the reason, and without the secret that the reason quotes; Hermes is still alive."""
     with keeping_secret(["7000000001:AAsecret_token_of_a_bot_0"]):
         health = Health("refused", "Telegram refused 7000000001:AAsecret_token_of_a_bot_0.")
-    world.platforms.append(Bot(health=health))
+    world.platforms.append(FixedPlatform(health=health))
     status, told = await world.get("/readyz")
     assert (status, told["status"], list(told["problems"])) == (503, "not ready", ["telegram"])
     assert "Telegram refused" in told["problems"]["telegram"]

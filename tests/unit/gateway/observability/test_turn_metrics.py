@@ -19,10 +19,10 @@ from gateway.observability.definitions import BoundedLabel
 from gateway.observability.logs import on_warning
 from tests.support.chat_service import ChatService
 from tests.support.fault_harness import house
+from tests.support.gateways import Gate
 from tests.support.log_lines import logging_as_configured
 from tests.support.metrics_harness import MetricsHarness
 from tests.support.stores import temporary_store
-from tests.support.web_harness import Gate
 
 
 async def test_a_turn_is_counted_with_its_times_and_tokens(world: MetricsHarness) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.text.code_files import CodeFile, find_long_code
+from gateway.text.code_blocks import CodeFile, find_long_code
 
 CODE = "first line\nsecond line\n"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.text.fences import Fence, opening_fence
+from gateway.text.code_blocks import Fence, opening_fence
 from gateway.text.splitter import split_first, split_text
 from tests.support.joined_text import is_whole
 

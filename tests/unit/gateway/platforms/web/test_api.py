@@ -13,7 +13,8 @@ from agent.store import Address
 from agent.untrusted import wrap_untrusted
 from gateway.platforms.base import Health, Platform
 from gateway.types import OWNER
-from tests.support.web_harness import Chat, Gate, WebHarness, web_world
+from tests.support.gateways import Gate
+from tests.support.web_harness import Chat, WebHarness, web_world
 
 
 class Pigeons:

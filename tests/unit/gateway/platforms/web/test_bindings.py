@@ -14,6 +14,7 @@ from gateway.config.schema_platforms import WebConfig
 from gateway.errors import OpenWithoutToken
 from gateway.platforms.web.platform import WebPlatform
 from gateway.platforms.web.security import is_publicly_reachable, same_origin_middleware
+from tests.support.gateways import make_web
 from tests.support.web_harness import WebHarness
 
 NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
@@ -33,7 +34,7 @@ needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv
 
 @asynccontextmanager
 async def listening(world: WebHarness, host: str, token: str | None = None) -> AsyncIterator[WebPlatform]:
-    platform = WebPlatform(world.gateway, host=host, port=0, token=token)
+    platform = await make_web(world.gateway, host=host, token=token)
     await platform.start()
     try:
         yield platform
@@ -54,7 +55,7 @@ def test_by_default_only_this_machine() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", pytest.param("::", marks=needs_ipv6)])
 async def test_nobody_else_without_a_token(world: WebHarness, host: str) -> None:
     """Whatever the settings let pass, the server itself does not start, and its port is closed again."""
-    platform = WebPlatform(world.gateway, host=host, port=0, token=None)
+    platform = await make_web(world.gateway, host=host)
     with pytest.raises(OpenWithoutToken, match=r"platforms\.web\.token"):
         await platform.start()
     assert platform.health.state == "starting"

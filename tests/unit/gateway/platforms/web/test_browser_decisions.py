@@ -14,7 +14,8 @@ from tests.support.browser import (
     Tab,
     world_of_the_browser,  # noqa: F401 - a fixture
 )
-from tests.support.web_harness import Gate, WebHarness, web_world
+from tests.support.gateways import Gate
+from tests.support.web_harness import WebHarness, web_world
 
 pytestmark = IN_A_BROWSER
 

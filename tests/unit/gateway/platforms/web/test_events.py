@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.web_harness import Chat, Gate, WebHarness, web_world
+from tests.support.gateways import Gate
+from tests.support.web_harness import Chat, WebHarness, web_world
 
 
 async def test_a_late_watcher_gets_the_running_turn_whole(world: WebHarness, chat: Chat) -> None:

@@ -23,8 +23,9 @@ from agent.events import (
     UsageReported,
 )
 from agent.llm import Usage
+from gateway.platforms.web.chat_page import LiveTurn, Update
 from gateway.platforms.web.renderer import HtmlRenderer
-from gateway.platforms.web.turn_stream import LiveTurn, Update
+from gateway.platforms.web.templating import templates
 
 BEGIN = TurnStarted("m1", "hello")
 
@@ -32,7 +33,7 @@ BEGIN = TurnStarted("m1", "hello")
 @pytest.fixture
 def renderer() -> HtmlRenderer:
     """Real templates."""
-    return HtmlRenderer("")
+    return HtmlRenderer(templates())
 
 
 async def _play(renderer: HtmlRenderer, *events: TurnEvent) -> list[Update]:
@@ -47,7 +48,7 @@ def _ops(updates: list[Update]) -> list[str]:
 async def test_an_answer_that_did_not_stream_is_shown(renderer: HtmlRenderer) -> None:
     """A model that gives its text only with the end of the turn."""
     updates = await _play(renderer, BEGIN, TurnDone("All *at once*."))
-    assert _ops(updates) == ["turn", "settle", "end"]
+    assert _ops(updates) == ["start_turn", "finish_text", "end_turn"]
     assert "<em>at once</em>" in updates[1]["html"]
 
 
@@ -56,7 +57,7 @@ async def test_a_streamed_answer_is_not_repeated_at_the_end(renderer: HtmlRender
     updates = await _play(
         renderer, BEGIN, TextDelta("Hi."), UsageReported(Usage(5, 2), "m", 10), TurnDone("Hi.")
     )
-    assert _ops(updates) == ["turn", "text", "settle", "append", "end"]
+    assert _ops(updates) == ["start_turn", "append_text", "finish_text", "append", "end_turn"]
 
 
 async def test_whole_paragraphs_are_drawn_while_the_rest_arrives(renderer: HtmlRenderer) -> None:
@@ -65,7 +66,7 @@ async def test_whole_paragraphs_are_drawn_while_the_rest_arrives(renderer: HtmlR
     updates = await _play(
         renderer, BEGIN, TextDelta("Hm.\n\n"), TextDelta(first), TextDelta(second + "\n\ny =")
     )
-    assert _ops(updates) == ["turn", "text", "text", "draw"]
+    assert _ops(updates) == ["start_turn", "append_text", "append_text", "render_text"]
     assert "<h1>A heading</h1>" in updates[3]["html"]
     assert updates[3]["html"].count("<pre") == 1
     assert updates[3]["rest"] == "y ="
@@ -75,14 +76,14 @@ async def test_a_long_answer_is_not_drawn_for_every_paragraph(renderer: HtmlRend
     """All of it is rendered each time, so the drawings become rarer as it grows."""
     paragraphs = [TextDelta("word " * 20 + "\n\n")] * 400
     updates = await _play(renderer, BEGIN, *paragraphs, TurnDone(""))
-    assert 20 < _ops(updates).count("draw") < 60
+    assert 20 < _ops(updates).count("render_text") < 60
 
 
 async def test_what_was_drawn_is_part_of_the_final_answer(renderer: HtmlRenderer) -> None:
     """Nothing is lost or doubled between the two forms."""
     text = "word " * 20 + "\n\n**the** end"
     updates = await _play(renderer, BEGIN, TextDelta(text), TurnDone(text))
-    assert _ops(updates) == ["turn", "draw", "settle", "end"]
+    assert _ops(updates) == ["start_turn", "render_text", "finish_text", "end_turn"]
     assert updates[2]["html"] == renderer.answer(text)
 
 
@@ -91,7 +92,7 @@ async def test_a_retry_in_the_middle_does_not_tear_the_answer(renderer: HtmlRend
     updates = await _play(
         renderer, BEGIN, TextDelta("**one "), Notice("Asking again."), TextDelta("two**"), TurnDone("")
     )
-    assert _ops(updates) == ["turn", "text", "note", "text", "settle", "end"]
+    assert _ops(updates) == ["start_turn", "append_text", "notice", "append_text", "finish_text", "end_turn"]
     assert "<strong>one two</strong>" in updates[4]["html"]
 
 
@@ -106,7 +107,16 @@ async def test_text_and_tools_stay_in_order(renderer: HtmlRenderer) -> None:
         TextDelta("Then."),
         TurnDone("Then."),
     )
-    assert _ops(updates) == ["turn", "text", "settle", "append", "replace", "text", "settle", "end"]
+    assert _ops(updates) == [
+        "start_turn",
+        "append_text",
+        "finish_text",
+        "append",
+        "replace_tool",
+        "append_text",
+        "finish_text",
+        "end_turn",
+    ]
     assert "running" in updates[3]["html"]
     assert "found" in updates[4]["html"] and "1.2 s" in updates[4]["html"]
 
@@ -121,7 +131,7 @@ async def test_a_tool_that_was_stopped_is_marked(renderer: HtmlRenderer) -> None
 async def test_a_steered_message_is_drawn_where_it_was_read(renderer: HtmlRenderer) -> None:
     """With its id, so that the page takes it off the queue."""
     updates = await _play(renderer, BEGIN, TextDelta("Well"), Steered("m2", "also this"))
-    assert _ops(updates) == ["turn", "text", "settle", "append"]
+    assert _ops(updates) == ["start_turn", "append_text", "finish_text", "append"]
     assert updates[3]["id"] == "m2"
 
 
@@ -141,7 +151,7 @@ async def test_a_message_that_waits_says_what_becomes_of_it(
     updates = await _play(
         renderer, BEGIN, TextDelta("Well"), Queued("m2", "<b>", how, ahead), TextDelta(", yes")
     )
-    assert _ops(updates) == ["turn", "text", "waiting", "text"]
+    assert _ops(updates) == ["start_turn", "append_text", "queued", "append_text"]
     assert updates[2]["id"] == "m2"
     assert label in updates[2]["html"] and "&lt;b&gt;" in updates[2]["html"]
 
@@ -171,7 +181,7 @@ async def test_a_question_that_is_settled_has_no_buttons(
 ) -> None:
     """Its card is drawn again with the outcome, under the same id."""
     settled = (await _play(renderer, BEGIN, ASKED, ApprovalSettled("a1", choice)))[-1]
-    assert (settled["op"], settled["id"]) == ("decided", "a1")
+    assert (settled["op"], settled["id"]) == ("replace_approval", "a1")
     assert outcome in settled["html"] and "<button" not in settled["html"]
 
 

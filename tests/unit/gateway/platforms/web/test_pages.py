@@ -8,7 +8,8 @@ from agent.errors import RateLimited
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from gateway.types import OWNER
-from tests.support.web_harness import Chat, Gate, WebHarness, web_world
+from tests.support.gateways import Gate
+from tests.support.web_harness import Chat, WebHarness, web_world
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
@@ -71,7 +72,7 @@ async def test_everything_people_models_and_tools_say_is_escaped(world: WebHarne
     assert "<img src=x" not in page
     assert "<script>alert" not in page
     async with chat.watch(f"/c/{chat.id}/live") as updates:
-        for update in await updates.until("end"):
+        for update in await updates.until("end_turn"):
             assert "<img src=x" not in update.get("html", "")
             assert "<script>alert" not in update.get("html", "")
 
@@ -126,11 +127,11 @@ async def test_a_page_gets_the_stored_part_then_the_running_turn(world: WebHarne
     async with chat.watch(f"/c/{chat.id}/live") as updates:
         snapshot, turn, _sidebar, text = [await updates.next() for _ in range(4)]
         assert (snapshot["op"], "earlier" in snapshot["html"]) == ("snapshot", True)
-        assert (turn["op"], turn["id"]) == ("turn", message_id)
-        assert text == {"op": "text", "text": "half "}
+        assert (turn["op"], turn["id"]) == ("start_turn", message_id)
+        assert text == {"op": "append_text", "text": "half "}
         gate.set()
-        rest = await updates.until("end")
-    settled = next(update for update in rest if update["op"] == "settle")
+        rest = await updates.until("end_turn")
+    settled = next(update for update in rest if update["op"] == "finish_text")
     assert "<p>half whole</p>" in settled["html"]
 
 
@@ -143,9 +144,9 @@ async def test_a_page_that_comes_later_sees_what_waits(world: WebHarness, chat: 
     waiting = await chat.send("and then?")
     async with chat.watch(f"/c/{chat.id}/live") as updates:
         _snapshot, shown = [await updates.next() for _ in range(2)]
-        assert (shown["op"], shown["id"], "and then?" in shown["html"]) == ("waiting", waiting, True)
+        assert (shown["op"], shown["id"], "and then?" in shown["html"]) == ("queued", waiting, True)
         gate.set()
-        await updates.until("end")
+        await updates.until("end_turn")
 
 
 async def test_a_failed_turn_is_still_told_after_a_reload(world: WebHarness, chat: Chat) -> None:
@@ -153,7 +154,7 @@ async def test_a_failed_turn_is_still_told_after_a_reload(world: WebHarness, cha
     world.script.will([RateLimited()])
     await chat.ask("hello")
     async with chat.watch(f"/c/{chat.id}/live") as updates:
-        failure = (await updates.until("end"))[-2]
+        failure = (await updates.until("end_turn"))[-2]
     assert "limits how often" in failure["html"]
 
 
@@ -162,7 +163,7 @@ async def test_usage_is_the_sum_of_the_turn(world: WebHarness, chat: Chat) -> No
     world.script.will([ToolCall("c1", "look_up", '{"word": "a"}')], ["Done."])
     reports = [event["usage"] for event in await chat.ask("go") if event["type"] == "UsageReported"]
     async with chat.watch(f"/c/{chat.id}/live") as updates:
-        usage = (await updates.until("end"))[-2]["html"]
+        usage = (await updates.until("end_turn"))[-2]["html"]
     assert len(reports) == 2
     assert f"{sum(each['prompt_tokens'] for each in reports):,} tokens in" in usage
     assert f"{sum(each['completion_tokens'] for each in reports):,} out" in usage

@@ -8,13 +8,8 @@ import pytest
 
 from gateway.errors import CannotListen, PortTaken
 from gateway.platforms.base import Platform
-from gateway.platforms.web.platform import WebPlatform
-from tests.support.web_harness import WebHarness, serving
-
-
-def _web(world: WebHarness, **changes: object) -> WebPlatform:
-    options = {"host": "127.0.0.1", "port": 0, "token": None, **changes}
-    return WebPlatform(world.gateway, **options)  # type: ignore[arg-type]
+from tests.support.gateways import make_web, serving
+from tests.support.web_harness import WebHarness
 
 
 async def test_it_is_a_platform_and_says_where(world: WebHarness) -> None:
@@ -36,20 +31,20 @@ async def test_it_is_a_platform_and_says_where(world: WebHarness) -> None:
 )
 async def test_where_is_an_address_a_person_can_open(world: WebHarness, host: str, where: str) -> None:
     """A wildcard cannot be opened in a browser, and IPv6 needs brackets."""
-    assert _web(world, host=host, port=9).where == where
+    assert (await make_web(world.gateway, host=host, port=9)).where == where
 
 
 async def test_a_taken_port_is_an_error_that_says_what_to_do(world: WebHarness) -> None:
     """The sentence names the port and the setting; what was begun is cleaned up."""
     port = int(world.url.rpartition(":")[2])
     with pytest.raises(PortTaken, match=f"platforms.web.port.*{port}"):
-        await _web(world, port=port).start()
+        await (await make_web(world.gateway, port=port)).start()
 
 
 async def test_an_address_that_is_not_ours_is_an_error(world: WebHarness) -> None:
     """A documentation address, which no machine has."""
     with pytest.raises(CannotListen, match=r"platforms\.web\.host.*192\.0\.2\.1"):
-        await _web(world, host="192.0.2.1").start()
+        await (await make_web(world.gateway, host="192.0.2.1")).start()
 
 
 async def test_the_port_is_free_again_after_stop(world: WebHarness) -> None:
@@ -63,7 +58,7 @@ async def test_the_port_is_free_again_after_stop(world: WebHarness) -> None:
 
 async def test_on_a_wildcard_any_numeric_address_is_ours(world: WebHarness, tmp_path: Path) -> None:
     """Numbers cannot be rebound; names still can, and stay refused."""
-    web = _web(world, host="0.0.0.0", token="t")
+    web = await make_web(world.gateway, host="0.0.0.0", token="t")
     await web.start()
     port = web.where.rpartition(":")[2]
     for host, status in (("192.168.1.7", 200), ("evil.example", 403)):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
-from gateway.platforms.web.dashboard import DashboardContext
-from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
-from tests.support.web_harness import Script, WebHarness, make_gateway, serving
+from tests.support.gateways import serving
+from tests.support.web_harness import Script, WebHarness, web_gateway
 
 OWNER, READER = "owner-token-of-16-chars", "reader-token-of-16-chars"
 
@@ -27,16 +24,13 @@ def bearer(token: str) -> dict[str, str]:
 async def guarded(tmp_path: Path) -> AsyncIterator[WebHarness]:
     store = await SqliteStore.open(tmp_path / "state.db")
     script = Script()
-    gateway = make_gateway(store, script, tmp_path)
-    loaded = LoadedConfig(Config(), None, tmp_path)
-    context = DashboardContext(
-        gateway, store.reports, store.access, await asyncio.to_thread(LiveConfig, loaded), "A model."
-    )
+    gateway = web_gateway(store, script, tmp_path)
     async with (
-        serving(gateway, token=OWNER, read_token=READER, context=context) as web,
+        serving(gateway, token=OWNER, read_token=READER) as web,
         aiohttp.ClientSession() as http,
     ):
         yield WebHarness(script, store, gateway, web, http)
+        await gateway.close()
     await store.close()
 
 

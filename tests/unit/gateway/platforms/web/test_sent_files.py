@@ -55,7 +55,7 @@ async def test_the_page_and_its_stream_give_the_same_link(
     """What a tab that was open saw is what a reload finds."""
     address = await sent(chat, tmp_path)
     async with chat.watch(f"/c/{chat.id}/live") as updates:
-        drawn = await updates.until("end")
+        drawn = await updates.until("end_turn")
     links = [link for update in drawn for link in LINK.findall(update.get("html", ""))]
     assert links == [address] * 2  # in what is stored, and in the last turn, which is drawn over it
 

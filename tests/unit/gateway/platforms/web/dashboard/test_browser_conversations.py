@@ -21,7 +21,7 @@ from tests.support.dashboard_harness import (
     running_dashboard,
     scrolls_sideways,
 )
-from tests.support.web_harness import Gate
+from tests.support.gateways import Gate
 
 pytestmark = IN_A_BROWSER
 

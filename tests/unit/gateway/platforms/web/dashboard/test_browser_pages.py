@@ -24,12 +24,11 @@ from tests.support.browser import IN_A_BROWSER, Tab
 from tests.support.dashboard_harness import (
     PHONE,
     DashboardHarness,
-    FixedPlatform,
     accessibility_violations,
     running_dashboard,
     scrolls_sideways,
 )
-from tests.support.web_harness import Gate
+from tests.support.gateways import FixedPlatform, Gate
 
 pytestmark = IN_A_BROWSER
 

@@ -16,7 +16,7 @@ from agent.messages import Message
 from agent.store import Address, Compaction, Split
 from gateway.config.schema import Config
 from gateway.core.inbox_codec import encode, encode_command, inbox_id
-from gateway.platforms.web.dashboard.context_chart import (
+from gateway.platforms.web.dashboard.context_window import (
     ContextWindow,
     Limit,
     downsample,
@@ -30,7 +30,7 @@ from gateway.types import OWNER, Author, ChatMessage, CommandCall, InboundMessag
 from tests.support.dashboard_bots import ANNA, bot
 from tests.support.dashboard_conversations import API, PAGES, LongChat, long_chat, opened, said
 from tests.support.dashboard_harness import DashboardHarness, running_dashboard
-from tests.support.web_harness import Gate
+from tests.support.gateways import Gate
 
 WINDOW = ContextWindow(
     "m", 100_000, [Limit(85_000, 0.85, "session hygiene"), Limit(50_000, 0.5, "compressor")]

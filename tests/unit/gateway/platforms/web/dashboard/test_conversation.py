@@ -10,7 +10,8 @@ from agent.messages import Message
 from agent.store import Compaction, Split
 from tests.support.dashboard_conversations import PAGES, long_chat, opened, said, tool_call
 from tests.support.dashboard_harness import DashboardHarness
-from tests.support.web_harness import Events, Gate
+from tests.support.gateways import Gate
+from tests.support.web_harness import Events
 
 
 async def test_what_was_said_on_another_platform(dashboard: DashboardHarness) -> None:

@@ -14,8 +14,8 @@ from gateway.observability import Metrics
 from gateway.platforms.base import Health
 from gateway.platforms.web.dashboard.overview import EXPLANATIONS
 from gateway.types import OWNER, InboundMessage
-from tests.support.dashboard_harness import SCRIPT, DashboardHarness, FixedPlatform, running_dashboard
-from tests.support.web_harness import Gate
+from tests.support.dashboard_harness import SCRIPT, DashboardHarness, running_dashboard
+from tests.support.gateways import FixedPlatform, Gate
 
 
 async def test_platforms_and_what_to_do(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_what_is_being_answered(dashboard: DashboardHarness) -> None:
         assert f"/dashboard/conversations/{conversation.id}" in html and "owner" in html
         assert "1 queued behind a running turn" in html
         gate.set()
-        while "Being answered" in html:
+        while "queued behind" in html:
             html = await _next_html(stream.content)
 
 

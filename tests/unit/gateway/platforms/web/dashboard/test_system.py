@@ -12,12 +12,12 @@ from tests.support.dashboard_harness import SCRIPT, DashboardHarness, running_da
 SECRET = "sk-ant-api03-Zk3vQ9xW2mT7bR5nL8cJ4hF6dS1pG0aYqqqq"
 
 
-async def test_engines_tools_and_places(dashboard: DashboardHarness) -> None:
+async def test_engines_tools_and_paths(dashboard: DashboardHarness, tmp_path: Path) -> None:
     """The engine in use, the others, and which tools a person has to approve."""
     page = await dashboard.page("/dashboard/system")
     for text in ("compressor", "in use", "lcm", "sliding_window", "available", "look_up", "dangerous"):
         assert text in page, text
-    assert str(dashboard.context.loaded.database) in page
+    assert str(tmp_path / "state.db") in page
     assert "hermes-gateway" in page and "Prompt caching" in page
 
 
