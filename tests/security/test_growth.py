@@ -7,6 +7,7 @@ belongs here, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -236,6 +237,12 @@ def test_the_cost_grows_with_the_length(name: str) -> None:
     slow = {what: found for what, text in hostile_texts() if (found := grows_too_fast(WORK[name], text))}
 
     assert not slow
+
+
+def test_a_quadratic_pattern_is_found() -> None:
+    """A pattern that once split excerpts, on white space alone."""
+    split = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\s*\n+\s*").split
+    assert grows_too_fast(split, repeated(" "))
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: f"{rule.what}, {rule.hints[0]}")

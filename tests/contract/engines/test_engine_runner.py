@@ -166,8 +166,11 @@ async def test_waiting_for_a_model_is_not_hanging() -> None:
     class Late(ScriptedLLM):
         async def complete(self, request: ChatRequest) -> Completion:
             hanging = Slow()
-            with pytest.raises(EngineFailed):  # begun later with the same deadline, which has passed now
-                await compress(await runner_of(hanging, SHORT))
+            with auxiliary_client.bound(lambda task, model: self):
+                runner = await runner_of(hanging, SHORT)
+                with pytest.raises(EngineFailed):  # begun later with the same deadline, which has passed now
+                    await compress(runner)
+            assert runner.is_abandoned
             hanging.release.set()
             return await super().complete(request)
 

@@ -286,7 +286,7 @@ def test_instructions_and_identifiers_survive_five_compactions(window: int) -> N
     assert 'write_file({"path": "src/app/main.py", "text": "x"}) -> written' in left
 
 
-@pytest.mark.parametrize("window", [4_000, 8_000])
+@pytest.mark.parametrize("window", [4_000, pytest.param(8_000, marks=pytest.mark.long)])
 def test_identifiers_of_real_conversations_survive_five_compactions(window: int) -> None:
     """All that the person named and all that was used in a call, and an instruction given on the way."""
     filler = chat(60, words=window // 80)[1:]

@@ -21,7 +21,7 @@ from tests.support.lcm_chats import Host
 from tests.support.lcm_harness import Chat, opened
 
 CONVERSATIONS = 40
-TURNS = 12
+TURNS = 5
 ALLOWED_GROWTH = 32_000
 """Bytes. What one compaction leaves behind is far more: its messages have some 10 kB."""
 
@@ -63,7 +63,7 @@ def live_objects(*types: type) -> int:
 
 
 def test_compactions_leave_nothing_in_memory(tmp_path: Path) -> None:
-    """Twenty more compactions of one conversation, each with a search, need no more memory than the first five."""
+    """Ten more compactions of one conversation, each with a search, need no more memory than the first five."""
     host = Host(tmp_path, 8_000, summarize=summary)
 
     def compact(times: int) -> int:
@@ -77,7 +77,7 @@ def test_compactions_leave_nothing_in_memory(tmp_path: Path) -> None:
 
     with traced():
         before = compact(5)
-        after = compact(20)
+        after = compact(10)
     assert after - before < ALLOWED_GROWTH
     host.close()
 
@@ -97,8 +97,8 @@ def test_conversations_leave_nothing_in_memory(tmp_path: Path) -> None:
 
     others = live_objects(LosslessContext, Database)  # of tests that ran before
     with traced():
-        before = converse(0, 5)
-        after = converse(5, 15)
+        before = converse(0, 4)
+        after = converse(4, 6)
     assert after - before < ALLOWED_GROWTH
     assert live_objects(LosslessContext, Database) <= others + 1
 

@@ -1,13 +1,8 @@
-"""Text from outside costs time in proportion to its length: twice as much of it takes about twice as long.
-
-A regular expression holds the interpreter while it runs: one that grows with the square of a text stops all of Hermes.
-"""
+"""The cost of text from outside grows with its length in lcm, not with the square of its length."""
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -34,13 +29,7 @@ from plugins.context_engine.lcm.summarising.topics import find_topics, topics_in
 from plugins.context_engine.lcm.tools.expand import message_sections
 from plugins.context_engine.lcm.tools.expand_query import check_citations, split_ids
 from tests.support.extractive_summariser import extractive_summary
-
-SIZE = 6_000
-"""Characters. For twice as many, a quadratic pattern takes most of a second."""
-UNSEEN = 0.05
-"""Seconds of a processor. What is quicker than this for twice the size has no growth that matters."""
-LINEAR, TRIES = 3.0, 3
-"""Twice the size takes twice the time, and four times where it is quadratic; the best of some tries counts."""
+from tests.support.growth import grows_too_fast
 
 REPEATED = (
     *(" ", "\t", "\n", " \n", "\n ", "\r", "\x1c", "\u2028", "\u3000"),
@@ -99,32 +88,15 @@ SEES: dict[str, Callable[[str], object]] = {
 }
 
 
-def seconds(function: Callable[[str], object], text: str) -> float:
-    began = time.thread_time()
-    function(text)
-    return time.thread_time() - began
-
-
-def growth(function: Callable[[str], object], small: str, large: str) -> float:
-    """How many times as long the large text takes; 0 where it takes no time."""
-    if (whole := min(seconds(function, large) for _ in range(2))) < UNSEEN:
-        return 0.0
-    half = min(seconds(function, small) for _ in range(2))
-    return whole / half
+def texts() -> Iterator[tuple[str, Callable[[int], str]]]:
+    for unit in REPEATED:
+        for before, after in AROUND:
+            yield (
+                f"{before!r} + {unit!r} * n",
+                lambda length, b=before, u=unit, a=after: b + u * (length // len(u)) + a,
+            )
 
 
 @pytest.mark.parametrize("name", SEES)
-def test_twice_the_text_takes_twice_as_long(name: str) -> None:
-    function, slow = SEES[name], list[tuple[str, str]]()
-    for unit in REPEATED:
-        for before, after in AROUND:
-            small, large = (before + unit * (size // len(unit)) + after for size in (SIZE, 2 * SIZE))
-            if all(growth(function, small, large) >= LINEAR for _ in range(TRIES)):
-                slow.append((before, unit))
-    assert slow == []
-
-
-def test_the_growth_of_a_quadratic_pattern_would_be_seen() -> None:
-    """The pattern by which excerpts were split before, on white space alone."""
-    before = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\s*\n+\s*")
-    assert max(growth(before.split, " " * SIZE, " " * 2 * SIZE) for _ in range(TRIES)) >= LINEAR
+def test_the_cost_grows_with_the_length(name: str) -> None:
+    assert not {what: slow for what, text in texts() if (slow := grows_too_fast(SEES[name], text))}

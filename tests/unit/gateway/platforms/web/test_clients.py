@@ -81,8 +81,9 @@ async def test_too_many_event_streams_of_one_client(tmp_path: Path) -> None:
                     last = await pages.enter_async_context(http.get(events))
                 assert last.status == 503
                 assert "Close some" in await last.text()
+            await chat.send("Hello.")  # The server notices the closed pages when it next writes to them.
             async with asyncio.timeout(30):
-                while True:  # The server notices the closed pages when it next writes to them.
+                while True:
                     async with http.get(events) as again:
                         if again.status == 200:
                             break
