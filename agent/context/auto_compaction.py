@@ -18,7 +18,7 @@ from agent.events import Notice, TurnEvent
 from agent.llm import ChatRequest, Usage
 from agent.llm.guards import estimated_size
 from agent.llm.selection import ModelSelector
-from agent.messages import ChatDict
+from agent.messages import ChatDict, Message
 from agent.store import LearnedWindow
 from agent.tokens import estimate_text_tokens
 from agent.tool import Tool, ToolContext
@@ -34,40 +34,48 @@ class AutoCompaction:
 
     def __init__(self, compactor: Compactor, *, enabled: bool) -> None:
         self.compactor = compactor
+        self._engines = compactor.engines
         self.enabled = enabled
         """Compact automatically. `/compress` works either way."""
 
     async def before_turn(self, live: LiveContext) -> list[TurnEvent]:
-        """Compact if needed, and add the engine's hint about the message."""
+        """Find the engine of the turn, compact if needed, and add the engine's hint about the message.
+
+        The rest of the turn uses this engine while it works (`EnginePool.running`). If the engine hangs or is discarded
+        meanwhile, the turn goes on without one; the next compaction or turn starts another.
+        """
+        with suppress(EngineFailed):
+            await self._engines.get(live)
         told = await self._in_bounds(live)
         if hint := await self._hint(live):
-            await self.compactor.add_note(live, hint)
+            await live.append(Message("user", hint, kind="note"))
         return [*told, *self.notices(live)]
 
     async def _in_bounds(self, live: LiveContext) -> list[TurnEvent]:
-        """Compacts at the threshold, with the summary that was prepared before if there is one."""
+        """Compact at the threshold, with the summary that was prepared before if there is one."""
         if not self.enabled:
             return []
-        try:
-            if outcome := await self.compactor.swap_in(live):
-                return self._told_of(live, outcome)
-            tokens, runner = next_prompt_tokens(live), await self.compactor.engines.get(live)
-            is_due = await self.compactor.is_due(live, runner, tokens)
-            if is_due or await self.compactor.is_due_by_the_messages(live, runner, tokens):
+        if outcome := await self.compactor.swap_in(live):
+            return self._told_of(live, outcome)
+        tokens = next_prompt_tokens(live)
+        with suppress(EngineFailed):
+            runner = self._engines.running(live)
+            if runner and (
+                await self.compactor.is_due(live, runner, tokens)
+                or await self.compactor.is_due_by_the_messages(live, runner, tokens)
+            ):
                 return await self.compact(live, "loop", tokens)
-        except EngineFailed:
-            return self.notices(live)
         return []
 
     async def _hint(self, live: LiveContext) -> str | None:
         """Return the engine's hint for a new message, if the engine is free and quick."""
+        runner = self._engines.running(live)
+        if runner is None or runner.busy or not runner.has_hint:
+            return None
         if not live.history or not is_request(live.history[-1]):
             return None
         try:
             async with asyncio.timeout(HINT_SECONDS):
-                runner = await self.compactor.engines.get(live)
-                if runner.busy or not runner.has_hint:
-                    return None
                 # First, because the turn needs them next, and a hint that takes long keeps the engine at work.
                 await runner.tool_schemas()
                 hint = await runner.hint(for_engine(live.system_prompt, live.history))
@@ -79,21 +87,21 @@ class AutoCompaction:
         return _usable_hint(hint, live)
 
     async def after_call(self, live: LiveContext, usage: Usage) -> None:
-        """Tells the engine the usage. A report that cannot be true is replaced by the estimate."""
+        """Tell the engine the model that answered, and the usage. An impossible report is replaced by the estimate."""
         usage = believed_usage(live, usage)
-        await self.compactor.answered(live, usage.prompt_tokens)
-        with suppress(EngineFailed):
-            runner = await self.compactor.engines.get(live)
-            await runner.report(usage)
+        llm = await self.compactor.answered(live, usage.prompt_tokens)
+        if runner := self._engines.running(live):
+            await runner.fit(llm)
+            with suppress(EngineFailed):
+                await runner.report(usage)
 
     async def make_room(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
         """Compact before the next model call of the turn if the prompt has grown too large."""
         tokens = next_prompt_tokens(live, usage.prompt_tokens)
+        runner = self._engines.running(live)
         with suppress(EngineFailed):
-            if self.enabled:
-                runner = await self.compactor.engines.get(live)
-                if await self.compactor.is_due(live, runner, tokens):
-                    return await self.compact(live, "loop", tokens)
+            if self.enabled and runner and await self.compactor.is_due(live, runner, tokens):
+                return await self.compact(live, "loop", tokens)
         return self.notices(live)
 
     async def after_overflow(self, live: LiveContext) -> list[TurnEvent] | None:
@@ -105,24 +113,21 @@ class AutoCompaction:
 
     async def after_turn(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
         """Prepare a compaction in the background if the threshold is near."""
-        if self.enabled:
-            with suppress(EngineFailed):
-                runner = await self.compactor.engines.get(live)
-                await self.compactor.prepare(live, runner, next_prompt_tokens(live, usage.prompt_tokens))
+        if self.enabled and (runner := self._engines.running(live)):
+            await self.compactor.prepare(live, runner, next_prompt_tokens(live, usage.prompt_tokens))
         return self.notices(live)
 
     async def tools(self, live: LiveContext) -> list[Tool]:
         """Return the engine's own tools, which need no registration."""
-        try:
-            runner = await self.compactor.engines.get(live)
-            schemas = await runner.tool_schemas()
-        except EngineFailed:
-            return []
-        return [_engine_tool(self.compactor, runner, live, schema) for schema in schemas]
+        if runner := self._engines.running(live):
+            with suppress(EngineFailed):
+                schemas = await runner.tool_schemas()
+                return [_engine_tool(self.compactor, runner, live, schema) for schema in schemas]
+        return []
 
     def notices(self, live: LiveContext) -> list[TurnEvent]:
         """Return what the person has to be told about a failing engine."""
-        sentence = self.compactor.engines.troubles.untold(live.conversation.id)
+        sentence = self._engines.troubles.untold(live.conversation.id)
         return [Notice(sentence)] if sentence else []
 
     async def compact(
@@ -133,7 +138,7 @@ class AutoCompaction:
     async def compact_on_request(self, live: LiveContext, focus: str | None) -> Outcome:
         """Compact for `/compress`. The answer to the command tells the outcome, so no notice has to."""
         outcome = await self.compactor.compact(live, "command", focus=focus)
-        troubles, conversation_id = self.compactor.engines.troubles, live.conversation.id
+        troubles, conversation_id = self._engines.troubles, live.conversation.id
         troubles.untold(conversation_id, "compress")
         if outcome.compacted and not outcome.trouble:
             troubles.over(conversation_id, "compress")
@@ -141,7 +146,7 @@ class AutoCompaction:
 
     def _told_of(self, live: LiveContext, outcome: Outcome) -> list[TurnEvent]:
         """Return the events of a compaction. A failure is told once until a compaction works again."""
-        troubles, conversation_id = self.compactor.engines.troubles, live.conversation.id
+        troubles, conversation_id = self._engines.troubles, live.conversation.id
         if outcome.trouble:
             troubles.note(conversation_id, "compress", outcome.detail)
         else:

@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -29,7 +29,7 @@ from agent.context.live import LiveContext, is_plausible
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.llm import LLMClient
-from agent.messages import ChatDict, Message
+from agent.llm.selection import ModelInUse
 from agent.store import Compaction, Conversation, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
 
@@ -141,12 +141,13 @@ class Compactor:
         prepared_from = math.ceil(compacts_at * self.background_at)
         return EngineStatus(runner.name, runner.state.threshold_tokens, compacts_at, prepared_from)
 
-    async def answered(self, live: LiveContext, prompt_tokens: int) -> None:
-        """Counts an answer of the model, and sees whether the last compaction helped."""
+    async def answered(self, live: LiveContext, prompt_tokens: int) -> ModelInUse:
+        """Count an answer, check whether the last compaction helped, and return the model that answered."""
         llm, pace = await self.engines.models.in_use(live.conversation), self.pace_of(live)
         if live.session.reason in (None, "reset"):
             pace.begin()
         pace.answered(prompt_tokens, llm.context_length)
+        return llm
 
     def pace_of(self, live: LiveContext) -> CompactionPace:
         return self._paces[live.conversation.id]
@@ -171,7 +172,9 @@ class Compactor:
         if trigger == "hygiene" and not outcome.compacted:
             pace.in_vain.strike()
         if outcome.compacted and trigger in _UNASKED and pace.compacted():
-            return replace(outcome, advice=await self._advice(live))
+            runner = self.engines.peek(live.conversation.id)
+            llm = await self.engines.models.in_use(live.conversation)
+            return replace(outcome, advice=advice(runner.name if runner else "", llm.context_length))
         return outcome
 
     async def _attempt(
@@ -223,14 +226,10 @@ class Compactor:
             return await self.compact(live, "background")
         return None
 
-    async def add_note(self, live: LiveContext, text: str) -> None:
-        """Append a note that only the model sees."""
-        await live.append(Message("user", text, kind="note"))
-
     @asynccontextmanager
     async def models_for_tool(self, live: LiveContext) -> AsyncIterator[None]:
         """A tool of the engine asks those who write its summaries, too."""
-        resolver = await self._models_beside(live)
+        resolver = await self._models_for(live.conversation)
         async with models_for_engine(live.store, live.session.id, resolver, purpose="engine_tool"):
             yield
 
@@ -238,20 +237,13 @@ class Compactor:
         """Cancel what is being prepared; the conversations stay as they are."""
         await self.drafts.close()
 
-    async def _advice(self, live: LiveContext) -> str:
-        runner, llm = (
-            self.engines.peek(live.conversation.id),
-            await self.engines.models.in_use(live.conversation),
-        )
-        return advice(runner.name if runner else "", llm.context_length)
-
     async def _seconds(self, live: LiveContext, trigger: Trigger) -> float:
         """Return the time limit for the models that an engine asks during one compaction."""
         return self._summary_timeout.seconds(trigger, (await self.summariser(live.conversation)).model)
 
     async def summariser(self, conversation: Conversation) -> LLMClient:
         """Return the model that writes the summaries of the conversation."""
-        return self._auxiliary(await self.engines.models.of(conversation))("compression", None)
+        return (await self._models_for(conversation))("compression", None)
 
     async def _prepared(
         self, live: LiveContext, runner: EngineRunner, trigger: Trigger, focus: str | None
@@ -264,7 +256,7 @@ class Compactor:
         fitted = draft.fitted(live) if draft and focus is None else None
         if fitted is None:
             return None
-        left = estimate_messages_tokens_rough(fitted.returned) + live.tools_tokens
+        left = fitted.tokens_after + live.tools_tokens
         # So much was said since that it would have to be done again at once.
         return None if 0 < await self.due_from(live.conversation, runner) <= left else fitted
 
@@ -284,8 +276,7 @@ class Compactor:
             # An extract can be written at any time, so there is no point in preparing one.
             if deadline.is_limited or draft.kind != "stand_in":
                 return draft
-        given = for_engine(live.system_prompt, live.history)
-        return Draft(live.session.id, given, given, None, 0.0, None)
+        return Draft(live.session.id, for_engine(live.system_prompt, live.history))
 
     async def _compress(
         self,
@@ -298,7 +289,8 @@ class Compactor:
         redo: bool = False,
     ) -> Draft:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
-        resolver, summariser = await self._models_beside(live), await self.summariser(live.conversation)
+        resolver = await self._models_for(live.conversation)
+        summariser = resolver("compression", None)
         # The request names the engine's tools, which the engine cannot name while it is at work.
         prefix = await live.request_now(live) if live.request_now else None
         began = time.perf_counter()
@@ -308,42 +300,48 @@ class Compactor:
             returned = await runner.compress(given, tokens=tokens, focus=focus)
         outcome = runner.state.last_outcome
         self._summary_timeout.learn(summariser.model, deadline, has_answered=bool(calls))
-        # Do not flush the memory for a result that cannot be published.
-        is_change = child_session_from(given, returned, live.history) is not None
-        if is_change and not redo:
-            _check_smaller(given, returned)
-        if is_change and self._flush_memory:
-            # Now it is known that turns will leave the context, and they are still here.
+        child = child_session_from(given, returned, live.history)
+        before, after = map(estimate_messages_tokens_rough, (given, returned))
+        if child and after >= before and not redo:
+            raise InvalidCompaction(f"It is not smaller: about {before:,} tokens before, {after:,} after.")
+        if child and self._flush_memory:
+            # Turns will leave the context, and they are still here.
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if deadline.left == math.inf else deadline.left):
                     await self._flush_memory(live)
         costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
-        seconds = time.perf_counter() - began
-        return Draft(session_id, given, returned, outcome, seconds, sum(costs) if costs else None, redo)
+        return Draft(
+            session_id,
+            given,
+            child,
+            tokens_before=before,
+            tokens_after=after,
+            outcome=outcome,
+            seconds=time.perf_counter() - began,
+            cost_usd=sum(costs) if costs else None,
+            redo=redo,
+        )
 
-    async def _models_beside(self, live: LiveContext) -> auxiliary_client.Resolver:
-        return self._auxiliary(await self.engines.models.of(live.conversation))
+    async def _models_for(self, conversation: Conversation) -> auxiliary_client.Resolver:
+        return self._auxiliary(await self.engines.models.of(conversation))
 
     async def _publish(
         self, live: LiveContext, runner: EngineRunner, draft: Draft, attempt: Attempt, focus: str | None
     ) -> Outcome:
         """Store the child session in one transaction, unless the conversation has moved on meanwhile."""
-        plan = child_session_from(draft.given, draft.returned, live.history)
-        if plan is not None and not draft.redo:
-            _check_smaller(draft.given, draft.returned)
-        if plan is None:
-            outcome = _without_change(draft)
-            attempt.result = "failed" if outcome.trouble else "nothing"
-            return outcome
-        plan = with_state(plan, await carried_state(live.store, live))
+        if draft.child is None:
+            has_failed = draft.kind == "failed"
+            attempt.result = "failed" if has_failed else "nothing"
+            return Outcome(None, draft.detail if has_failed else NOTHING_TO_DO, trouble=has_failed)
+        child_plan = with_state(draft.child, await carried_state(live.store, live))
         record = _record(live, runner, draft, attempt.trigger, focus)
         split = Split(
             live.session.id,
             _REASONS.get(attempt.trigger, "compression"),
-            plan.context,
-            plan.system_prompt,
+            child_plan.context,
+            child_plan.system_prompt,
             engine=runner.name,
-            model=runner.model,
+            model=runner.llm.model,
             compaction=record,
         )
         try:
@@ -367,28 +365,21 @@ class Compactor:
         )
         if record.outcome != "stand_in":
             return Outcome(event, _numbers(event))
-        why = draft.outcome.detail if draft.outcome else ""
-        return Outcome(event, f"{_numbers(event)}. {why}", trouble=True)
-
-
-def _check_smaller(given: Sequence[ChatDict], returned: Sequence[ChatDict]) -> None:
-    before, after = map(estimate_messages_tokens_rough, (given, returned))
-    if after >= before:
-        raise InvalidCompaction(f"It is not smaller: about {before:,} tokens before, {after:,} after.")
+        return Outcome(event, f"{_numbers(event)}. {draft.detail}", trouble=True)
 
 
 def _record(
     live: LiveContext, runner: EngineRunner, draft: Draft, trigger: Trigger, focus: str | None
 ) -> Compaction:
     """Before: what the provider reported, if it did. After: the same, made smaller as the estimate says."""
-    before, after = map(estimate_messages_tokens_rough, (draft.given, draft.returned))
+    before, after = draft.tokens_before, draft.tokens_after
     reported = live.session.prompt_tokens or 0
     reported = max(reported if is_plausible(reported, before + live.tools_tokens) else 0, before)
     return Compaction(
         trigger,
         runner.name,
         messages_before=len(draft.given) - 1,
-        messages_after=sum(message.get("role") != "system" for message in draft.returned),
+        messages_after=len(draft.child.context) if draft.child else 0,
         tokens_before=reported,
         tokens_after=round(reported * after / max(before, 1)),
         focus=focus,
@@ -396,12 +387,6 @@ def _record(
         cost_usd=draft.cost_usd,
         outcome=draft.kind,
     )
-
-
-def _without_change(draft: Draft) -> Outcome:
-    if draft.outcome is not None and draft.outcome.kind == "failed":
-        return Outcome(None, draft.outcome.detail, trouble=True)
-    return Outcome(None, NOTHING_TO_DO)
 
 
 def _numbers(event: Compacted) -> str:

@@ -11,10 +11,11 @@ import structlog
 
 from agent.auxiliary_client import Deadline
 from agent.compression.outcome import CompressionOutcome
-from agent.context.child_session import for_engine
+from agent.context.child_session import ChildSession, for_engine
 from agent.context.live import LiveContext
 from agent.errors import EngineFailed, HermesError, InvalidCompaction
-from agent.messages import ChatDict
+from agent.messages import MESSAGE_ID, ChatDict
+from agent.tokens import estimate_messages_tokens_rough
 
 log = structlog.get_logger(__name__)
 
@@ -30,12 +31,16 @@ class Draft:
 
     session_id: str
     given: list[ChatDict]
-    returned: list[ChatDict]
-    outcome: CompressionOutcome | None
+    child: ChildSession | None = None
+    """None: the engine changed nothing."""
+    tokens_before: int = 0
+    """Estimates."""
+    tokens_after: int = 0
+    outcome: CompressionOutcome | None = None
     """The engine's own outcome."""
-    seconds: float
-    cost_usd: float | None
-    """Of what the engine asked of models, where prices are known."""
+    seconds: float = 0.0
+    cost_usd: float | None = None
+    """Of the model calls of the engine, where prices are known."""
     redo: bool = False
     """It replaces an extract by a summary, which need not wait for the threshold."""
 
@@ -43,14 +48,24 @@ class Draft:
     def kind(self) -> str:
         return self.outcome.kind if self.outcome else "ok"
 
+    @property
+    def detail(self) -> str:
+        return self.outcome.detail if self.outcome else ""
+
     def fitted(self, live: LiveContext) -> Draft | None:
-        """The draft with what was said since then behind it; None if the conversation went another way."""
-        if self.session_id != live.session.id or self.returned == self.given:
-            return None
+        """Return the draft followed by the messages since; None if it changes nothing or is of another branch."""
         now, taken = for_engine(live.system_prompt, live.history), len(self.given)
-        if now[:taken] != self.given:
+        if self.child is None or self.session_id != live.session.id or now[:taken] != self.given:
             return None
-        return replace(self, given=now, returned=[*self.returned, *now[taken:]])
+        since = now[taken:]
+        tokens = estimate_messages_tokens_rough(since)
+        return replace(
+            self,
+            given=now,
+            child=replace(self.child, context=[*self.child.context, *(each[MESSAGE_ID] for each in since)]),
+            tokens_before=self.tokens_before + tokens,
+            tokens_after=self.tokens_after + tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,12 +105,16 @@ class EnginePool:
             runner = None
         if runner is None:
             runner = await self._started(live, llm)
-        if (runner.model, runner.context_length) != (llm.model, llm.context_length) and not runner.busy:
-            await self._fit(runner, llm)
+        await runner.fit(llm)
         return runner
 
+    def running(self, live: LiveContext) -> EngineRunner | None:
+        """Return the conversation's engine if `get` has started it and it has neither hung nor been discarded since."""
+        runner = self._runners.get(live.conversation.id)
+        return None if runner is None or runner.is_abandoned else runner
+
     def peek(self, conversation_id: str) -> EngineRunner | None:
-        """Return the running engine, if there is one. Starts none and waits for none."""
+        """Return the conversation's last engine, even one that hangs, without a wait."""
         return self._runners.get(conversation_id)
 
     async def on_split(self, live: LiveContext) -> None:
@@ -184,7 +188,7 @@ class EnginePool:
         )
         try:
             await runner.start(self._new_engine)
-            await self._fit(runner, llm)
+            await runner.fit(llm)
             await self._begin(runner, live)
             if live.session.prompt_tokens:
                 # After a restart the engine knows again how full the window was.
@@ -247,11 +251,6 @@ class EnginePool:
         """Tell the engine that its session ends, and ignore a failure."""
         with suppress(EngineFailed):
             await runner.on_session_end(live.session.id, for_engine(live.system_prompt, live.history))
-
-    async def _fit(self, runner: EngineRunner, llm: ModelInUse) -> None:
-        """Tell the engine about the model. An engine that fails keeps its old values, unless it hangs."""
-        with suppress(EngineFailed):
-            await runner.update_model(llm.model, llm.context_length)
 
     def _note(self, conversation_id: str, failure: EngineFailed) -> None:
         self.troubles.note(conversation_id, failure.method, str(failure))

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -36,6 +37,7 @@ from agent.context.engine_values import (
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed, HermesError, InvalidCompaction
 from agent.llm import Usage
+from agent.llm.selection import ModelInUse
 from agent.messages import ChatDict
 
 log = structlog.get_logger(__name__)
@@ -107,11 +109,10 @@ class EngineRunner:
         on_failure: Callable[[EngineFailed], None] = lambda failure: None,
         on_success: Callable[[str], None] = lambda method: None,
     ) -> None:
-        self.model = ""
-        """The model that the engine was last told of, with its window."""
-        self.context_length = 0
+        self.llm = ModelInUse("", 0)
+        """The model that the engine was last told of."""
         self.state = EngineState()
-        self.is_abandoned = False
+        self._hung_in = ""
         self._seconds = seconds
         self._on_failure = on_failure
         self._on_success = on_success
@@ -123,6 +124,11 @@ class EngineRunner:
         """Usage that came while the engine was busy; it is reported before the next call."""
         self._failing: set[str] = set()
         """Members that have failed. Their traceback is in the log already."""
+
+    @property
+    def is_abandoned(self) -> bool:
+        """A call did not return in time, so no other call is made."""
+        return bool(self._hung_in)
 
     @property
     def busy(self) -> bool:
@@ -143,13 +149,17 @@ class EngineRunner:
 
         await self._call("__init__", make, known)
 
-    async def update_model(self, model: str, context_length: int) -> None:
-        self.model, self.context_length = model, context_length
-        await self._call(
-            "update_model",
-            lambda: call_accepted(self.engine.update_model, model, context_length),
-            as_nothing,
-        )
+    async def fit(self, llm: ModelInUse) -> None:
+        """Tell an engine that is not busy about a new model or window. If that fails, its old values stay."""
+        if self.llm == llm or self.busy:
+            return
+        self.llm = llm
+        with suppress(EngineFailed):
+            await self._call(
+                "update_model",
+                lambda: call_accepted(self.engine.update_model, llm.model, llm.context_length),
+                as_nothing,
+            )
 
     async def on_session_start(self, session_id: str, **offered: Any) -> None:
         await self._call(
@@ -262,7 +272,7 @@ class EngineRunner:
     ) -> asyncio.Task[T]:
         try:
             if self.is_abandoned:
-                raise EngineFailed("It did not return from an earlier call.", method=method)
+                raise EngineFailed("It did not return from an earlier call.", method=self._hung_in)
             ended = run_in_daemon_thread(work, f"context engine: {method}")
         except RuntimeError as error:
             self._free.release()
@@ -280,7 +290,7 @@ class EngineRunner:
         seconds = self._seconds[method]
         try:
             await _wait(ended, seconds)
-            self.is_abandoned = not ended.done()
+            self._hung_in = "" if ended.done() else method
         finally:
             self._free.release()
         if self.is_abandoned:

@@ -156,3 +156,20 @@ async def test_a_member_that_works_again_is_no_trouble_any_more(tmp_path: Path) 
     await runner.should_compress(1)
     engines.troubles.note(conversation.id, "compress", "later")
     assert engines.troubles.untold(conversation.id) == "later"
+
+
+async def test_a_turn_does_not_use_an_engine_that_hangs_or_was_discarded() -> None:
+    """The next lookup starts another one."""
+    hanging = Hanging()
+    deeds: dict[str, Deed] = {"should_compress": hanging}
+    engines, live = await pool_of(lambda: Hostile(deeds), {**DEADLINES, "should_compress": 0.2})
+    first = await engines.get(live)
+    assert engines.running(live) is first
+    with pytest.raises(EngineFailed):
+        await first.should_compress(1)
+    assert engines.running(live) is None
+    second = await engines.get(live)
+    assert second is not first and engines.running(live) is second
+    await engines.discard(live)
+    assert engines.running(live) is None
+    hanging.release.set()

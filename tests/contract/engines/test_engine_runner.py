@@ -15,6 +15,7 @@ from agent.context.engine_runner import DEADLINES, EngineRunner
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed, InvalidCompaction
 from agent.llm import ChatRequest, Completion, Usage
+from agent.llm.selection import ModelInUse
 from agent.messages import ChatDict
 from agent.testing import ScriptedLLM, Step
 from tests.support.hostile_engine import Hostile, raising
@@ -235,7 +236,7 @@ async def test_an_engine_that_declares_less_is_called_with_less() -> None:
     """It was written for an earlier contract, and runs unchanged."""
     runner = await runner_of(OlderSignatures())
     message = {"role": "user", "content": "x"}
-    await runner.update_model("m", 1_000)
+    await runner.fit(ModelInUse("m", 1_000))
     await runner.on_session_start("s", old_session_id="r")
     assert await runner.should_compress(1)
     assert await runner.compress([message, message], tokens=3, focus="y") == [message]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.auxiliary_client import Deadline
-from agent.context.child_session import for_engine
+from agent.context.child_session import ChildSession, for_engine
 from agent.context.drafts import Draft, Drafts
 from agent.context.live import LiveContext
 from agent.context_compressor import ContextCompressor
@@ -200,7 +200,7 @@ async def test_few_drafts_are_kept() -> None:
         given = for_engine("", live.history)
 
         async def made(given: list[ChatDict] = given, session: str = live.session.id) -> Draft:
-            return Draft(session, given, given[:1], None, 0.0, None)
+            return Draft(session, given, ChildSession("", []))
 
         drafts.begin(live, 10, made(), Deadline())
         await drafts.settled()

@@ -141,13 +141,14 @@ async def test_a_hint_of_a_thousand_tokens_is_kept(tmp_path: Path) -> None:
 async def test_nobody_waits_for_a_hint_that_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also not in the first turn, when the engine has yet to begin; what it says too late is left out."""
+    """Even in the first turn, right after the engine began. A hint that comes too late is left out."""
     monkeypatch.setattr("agent.context.auto_compaction.HINT_SECONDS", 0.1)
     release = threading.Event()
 
     class Late(Hinting):
-        def on_session_start(self, session_id: str) -> None:  # type: ignore[override]
+        def hint(self, messages: list[ChatDict]) -> str | None:
             assert release.wait(30)
+            return super().hint(messages)
 
     at = await hinted(tmp_path, Late())
     at.agent.auto_compaction.enabled = False

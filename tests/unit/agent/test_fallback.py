@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.context.engine_runner import EngineRunner
@@ -48,12 +48,14 @@ class AgentHarness:
 
     async def runner(self, chat: str) -> EngineRunner:
         conversation = await self.store.sessions.open_conversation(Address("web", chat), person=chat)
-        return await self.agent.auto_compaction.compactor.engines.get(await self.agent.open(conversation))
+        runner = self.agent.auto_compaction.compactor.engines.peek(conversation.id)
+        assert runner is not None
+        return runner
 
     async def fits(self, chat: str) -> ModelInUse:
         """What the conversation's engine was fitted to."""
         runner = await self.runner(chat)
-        return ModelInUse(runner.model, runner.engine.context_length)
+        return replace(runner.llm, context_length=runner.engine.context_length)
 
 
 async def house(tmp_path: Path) -> AgentHarness:
