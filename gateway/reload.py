@@ -111,13 +111,7 @@ def _tools(loaded: LoadedConfig, plugins: Plugins) -> Iterator[str]:
 def _engine(loaded: LoadedConfig, plugins: Plugins) -> Iterator[str]:
     context = loaded.config.context
     try:
-        check_engine(
-            context.engine,
-            home=loaded.home,
-            plugins=plugins,
-            options=context.options,
-            options_position=loaded.position_of("context.options"),
-        )
+        check_engine(context.engine, loaded, plugins)
     except UnknownEngine as error:
         where = loaded.position_of("context.engine")
         until = "Until then, Hermes runs with the built-in `compressor`."

@@ -94,13 +94,7 @@ def plugins(loaded: LoadedConfig) -> Iterator[Finding]:
         if plugin.enabled and plugin.problem:
             yield Finding("fail", f"the plugin {plugin.name} cannot be loaded: {plugin.problem}")
     try:
-        check_engine(
-            config.context.engine,
-            home=home,
-            plugins=enabled,
-            options=config.context.options,
-            options_position=loaded.position_of("context.options"),
-        )
+        check_engine(config.context.engine, loaded, enabled)
     except (UnknownEngine, EngineBroken) as error:
         yield Finding("fail", fallback_sentence(config.context.engine, error.detail))
     except HermesError as error:

@@ -133,13 +133,7 @@ def _use(options: Options, name: str) -> None:
 
     loaded = _loaded(options)
     found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
-    check_engine(
-        name,
-        home=loaded.home,
-        plugins=found,
-        options=loaded.config.context.options,
-        options_position=loaded.position_of("context.options"),
-    )
+    check_engine(name, loaded, found)
     path = _edit(options, loaded, lambda text: set_values(text, "context", {"engine": name}))
     click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")
 

@@ -10,7 +10,6 @@ from gateway.plugins.engines import (
     engine_problem,
     fallback_sentence,
     hidden_engines,
-    list_engines,
 )
 from gateway.plugins.hooks import EVENTS, Event
 from gateway.plugins.loader import PluginInfo, Plugins, check_plugin, load_plugins, survey_plugins
@@ -30,7 +29,6 @@ __all__ = [
     "engine_problem",
     "fallback_sentence",
     "hidden_engines",
-    "list_engines",
     "load_plugins",
     "survey_plugins",
 ]

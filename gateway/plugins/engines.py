@@ -20,6 +20,7 @@ import gateway
 from agent.context.engine_runner import DEADLINES
 from agent.context_engine import ContextEngine
 from agent.tool import did_you_mean
+from gateway.config.loader import LoadedConfig
 from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.plugins.context import warn_engine_refused
 from gateway.plugins.engine_loading import (
@@ -37,7 +38,6 @@ from gateway.plugins.plugin_folder import (
     PluginFault,
     folders_in,
     read_manifest,
-    run_plugin_code,
     run_with_timeout,
 )
 
@@ -125,48 +125,45 @@ def engine_factory(
     Creates one engine at once, so that errors show at the start and not at the first message. Adds the tools, commands
     and hooks that an engine's folder registers to `plugins`, once.
     """
+    environment = EngineEnvironment(context_length, model, home, options or {})
+    return _tested_factory(name, plugins, environment, options_position, seconds) or compressor
+
+
+def check_engine(name: str, loaded: LoadedConfig, plugins: Plugins) -> None:
+    """Raise what `engine_factory` would raise with this configuration. Add notices to `plugins`."""
+    environment = _probe(loaded.home, loaded.config.context.options)
+    _tested_factory(name, plugins, environment, loaded.position_of("context.options"))
+
+
+def _tested_factory(
+    name: str,
+    plugins: Plugins,
+    environment: EngineEnvironment,
+    options_position: str,
+    seconds: float = LOAD_SECONDS,
+) -> Callable[[], ContextEngine] | None:
+    """Load an engine, create one to test it, and return its factory; None for the built-in engine."""
     if name == BUILT_IN:
-        _check_built_in(options, options_position)
-        return compressor
-    source = _find(name, home, plugins)
+        if environment.options:
+            raise _misconfigured(OptionsRejected.none_accepted(BUILT_IN), options_position)
+        return None
+    source = _find(name, environment.home, plugins)
     try:
-        environment = EngineEnvironment(context_length, model, home, options or {})
-        code = run_with_timeout(lambda: source.load_and_test(environment), seconds)
+        code = source.load_and_test(environment, seconds)
         plugins.add(code.registrations)
-        plugins.notices += code.notices
-        for refused in code.registrations.engine_names[1:]:
-            plugins.notices.append(warn_engine_refused(name, refused, first=name, by=name))
     except PluginFault as fault:
-        raise _broken(source, home, fault, options_position) from fault
+        raise _broken(source, environment.home, fault, options_position) from fault
+    plugins.notices += code.notices
+    for refused in code.registrations.engine_names[1:]:
+        plugins.notices.append(warn_engine_refused(name, refused, first=name, by=name))
 
     def make() -> ContextEngine:
         try:
             return code.make()
         except PluginFault as fault:
-            raise _broken(source, home, fault, options_position) from fault
+            raise _broken(source, environment.home, fault, options_position) from fault
 
     return make
-
-
-def check_engine(
-    name: str,
-    *,
-    home: Path,
-    plugins: Plugins,
-    options: Mapping[str, Any] | None = None,
-    options_position: str = "",
-) -> None:
-    """Raise what `engine_factory` would raise if the engine cannot be used. Add notices to `plugins`."""
-    if name == BUILT_IN:
-        _check_built_in(options, options_position)
-        return
-    source = _find(name, home, plugins)
-    try:
-        plugins.notices += run_with_timeout(
-            lambda: source.load_and_test(_probe(home, options)), LOAD_SECONDS
-        ).notices
-    except PluginFault as fault:
-        raise _broken(source, home, fault, options_position) from fault
 
 
 def engine_problem(
@@ -182,11 +179,10 @@ def engine_problem(
         return ""
     try:
         source = _find(name, home, plugins)
-        engine = run_with_timeout(lambda: source.load(_probe(home, options)).make(), LOAD_SECONDS)
+        folder, environment = source.folder, _probe(home, options)
+        engine = run_with_timeout(lambda: source.load(environment).make(), folder, LOAD_SECONDS)
         return run_with_timeout(
-            lambda: run_plugin_code(lambda: str(engine.problem() or ""), source.folder),
-            seconds,
-            what="problem() did not return",
+            lambda: str(engine.problem() or ""), folder, seconds, what="problem() did not return"
         )
     except UnknownEngine as error:
         return error.detail.partition("\n")[0]
@@ -195,29 +191,24 @@ def engine_problem(
 
 
 def available_engines(
-    home: Path, plugins: Plugins, *, active: str, options: Mapping[str, Any] | None = None
+    home: Path,
+    plugins: Plugins,
+    *,
+    active: str,
+    options: Mapping[str, Any] | None = None,
+    test: bool = True,
 ) -> list[EngineInfo]:
-    """Return all engines. Runs the code of each to test it; `options` are for the active one."""
+    """Return all engines. With `test`, run the code of each to find problems; `options` are for the active one."""
     built_in = EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)
-    if built_in.active and options:
+    if test and built_in.active and options:
         built_in = replace(built_in, problem=f"refused: {OptionsRejected.none_accepted(BUILT_IN)}")
-    found = {BUILT_IN: built_in}
     every = [built_in]
     for source in _sources(home, plugins):
-        probe = _probe(home, options if source.name == active else None)
-        info = _describe(source, probe, hidden_by=found.get(source.name))
-        found.setdefault(source.name, info)
-        every.append(replace(info, active=source.name == active and found[source.name] is info))
-    return every
-
-
-def list_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
-    """Return all engines without running their code, so that `problem` is unknown."""
-    every = [EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)]
-    for source in _sources(home, plugins):
+        is_wanted = source.name == active
         hidden_by = next((known for known in every if known.name == source.name), None)
-        info = _describe(source, None, hidden_by=hidden_by)
-        every.append(replace(info, active=source.name == active and hidden_by is None))
+        probe = _probe(home, options if is_wanted else None) if test else None
+        info = _describe(source, probe, hidden_by=hidden_by)
+        every.append(replace(info, active=is_wanted and hidden_by is None))
     return every
 
 
@@ -259,11 +250,15 @@ class _EngineSource:
     folder: Path
     load: Callable[[EngineEnvironment], EngineCode]
 
-    def load_and_test(self, environment: EngineEnvironment) -> EngineCode:
+    def load_and_test(self, environment: EngineEnvironment, seconds: float = LOAD_SECONDS) -> EngineCode:
         """Load the code and create one engine to test it."""
-        code = self.load(environment)
-        code.make()
-        return code
+
+        def run() -> EngineCode:
+            code = self.load(environment)
+            code.make()
+            return code
+
+        return run_with_timeout(run, self.folder, seconds)
 
 
 def _sources(home: Path, plugins: Plugins) -> Iterator[_EngineSource]:
@@ -303,7 +298,7 @@ def _describe(
     try:
         manifest = read_manifest(source.folder)
         if hidden_by is None and probe is not None:
-            run_with_timeout(lambda: source.load_and_test(probe), LOAD_SECONDS)
+            source.load_and_test(probe)
         elif hidden_by is not None:
             problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
     except OptionsRejected as refused:
@@ -312,11 +307,6 @@ def _describe(
         problem, traceback = f"broken: {fault.reason}", fault.traceback
     about = manifest.description, manifest.version
     return EngineInfo(source.name, *about, source.origin, source.folder, False, problem, traceback)
-
-
-def _check_built_in(options: Mapping[str, Any] | None, options_position: str) -> None:
-    if options:
-        raise _misconfigured(OptionsRejected.none_accepted(BUILT_IN), options_position)
 
 
 def _misconfigured(refused: OptionsRejected, options_position: str) -> ConfigError:

@@ -45,7 +45,6 @@ class RegisteredEngine:
     name: str
     plugin: str
     folder: Path
-    manifest: Manifest
     register: Register
 
 
@@ -175,14 +174,14 @@ def _load(name: str, folder: Path, plugins: Plugins, seconds: float = LOAD_SECON
         raise PluginFault(f"it has no {MANIFEST}.")
     home = folder.parents[1]
     notices = check_permissions(folder, home)
-    manifest = read_manifest(folder)
-    register, offered = run_with_timeout(lambda: _registered(name, folder, home), seconds)
+    read_manifest(folder)  # raises if the file is not valid
+    register, offered = run_with_timeout(lambda: _registered(name, folder, home), folder, seconds)
     plugins.add(offered)
     plugins.names.append(name)
     plugins.notices += notices
     names = offered.engine_names
     if names and plugins.engine is None:
-        plugins.engine = RegisteredEngine(names[0], name, folder, manifest, register)
+        plugins.engine = RegisteredEngine(names[0], name, folder, register)
         names = names[1:]
     for refused in names:
         assert plugins.engine is not None

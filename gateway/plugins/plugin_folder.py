@@ -134,15 +134,17 @@ def _is_cancel(error: BaseException) -> bool:
     return isinstance(error, GeneratorExit)  # the coroutine is closed
 
 
-def run_with_timeout(work: Callable[[], T], seconds: float, *, what: str = "it was not loaded") -> T:
-    """Run `work` in a daemon thread, because foreign code may hang. Raises PluginFault with `what` after `seconds`."""
+def run_with_timeout(
+    work: Callable[[], T], folder: Path, seconds: float, *, what: str = "it was not loaded"
+) -> T:
+    """Run a plugin's code in a daemon thread, because it may hang. Raises PluginFault, with `what` after `seconds`."""
     ended: Future[T] = Future()
 
     def run() -> None:
         try:
-            ended.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - passed to the waiting thread, which raises it
-            ended.set_exception(error)
+            ended.set_result(run_plugin_code(work, folder))
+        except PluginFault as fault:
+            ended.set_exception(fault)
 
     threading.Thread(target=copy_context().run, args=(run,), name="loads a plugin", daemon=True).start()
     if not wait([ended], seconds).done:

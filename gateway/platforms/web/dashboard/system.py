@@ -17,7 +17,7 @@ from agent.redaction import redact
 from agent.tool import Tool
 from gateway.config.secrets import ConfigLine, effective_lines
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
-from gateway.plugins import list_engines
+from gateway.plugins import available_engines
 
 _PACKAGES = ("hermes-gateway", "litellm", "aiohttp", "aiosqlite", "python-telegram-bot", "discord.py")
 _DATABASE_SUFFIXES = ("", "-wal")
@@ -44,7 +44,7 @@ def _variables(context: DashboardContext) -> dict[str, Any]:
     loaded, gateway = context.loaded, context.gateway
     lines = [_redact_line(line) for line in effective_lines(loaded)]
     return {
-        "engines": list_engines(loaded.home, gateway.plugins, active=context.engine),
+        "engines": available_engines(loaded.home, gateway.plugins, active=context.engine, test=False),
         "options": [line for line in lines if line.key.startswith("context.options.")],
         "tools": _tools(context),
         "approval": loaded.config.tools.approval,

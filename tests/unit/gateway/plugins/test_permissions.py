@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.loader import LoadedConfig
+from gateway.config.schema import Config
 from gateway.errors import EngineBroken, PluginBroken
 from gateway.plugins import Plugins, available_engines, check_engine, load_plugins
 from tests.support.foreign_plugins import ENGINE, make_engines, write, write_engine, write_plugin
@@ -98,7 +100,7 @@ def test_an_engine_that_an_unknown_group_may_write(private_home: Path) -> None:
     folder.chmod(0o775)
     started, checked = Plugins(), Plugins()
     make_engines(private_home, plugins=started)
-    check_engine("mine", home=private_home, plugins=checked)
+    check_engine("mine", LoadedConfig(Config(), None, private_home), checked)
     assert started.notices == checked.notices
     assert f"a group with unknown members can change {folder};" in started.notices[0]
 
