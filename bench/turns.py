@@ -22,8 +22,8 @@ from agent.llm import LLMClient
 from agent.llm.retry import RetryingLLM
 from agent.store import Address
 from bench.measure import TEMPORARY, Row, SteadyLLM, opened_store, running_gateway
+from gateway.core.events import NULL_OBSERVER
 from gateway.core.gateway import Gateway
-from gateway.core.observer import NULL_OBSERVER
 from gateway.models.litellm_client import LiteLLMClient
 from gateway.observability import Metrics
 from gateway.types import OWNER, InboundMessage

@@ -164,7 +164,7 @@ class InboundMessage:
     id: str = field(default_factory=lambda: new_id("msg"))
     """Becomes the id of the stored message."""
     command: CommandCall | None = None
-    """Set if the message is a slash command. `Gateway.receive` parses messages that have no origin."""
+    """Set if the message is a slash command."""
     author: str = ""
     """The writer, such as `telegram:4711`, if `person` is a whole group."""
     is_admin: bool = False
@@ -178,8 +178,6 @@ class InboundMessage:
     """The group as `allowed_groups` names it. Empty in a direct chat."""
     merged_ids: tuple[str, ...] = ()
     """The ids of other messages that were merged into this one."""
-    is_persisted: bool = False
-    """Whether the message is in the inbox already."""
     is_resumed: bool = False
     """Whether the message is stored in its conversation: its turn was running when Hermes stopped."""
     attempts: int = 0

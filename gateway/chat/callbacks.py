@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing, PairingCode
+from gateway.access import Gate, Pairing, PairingCode
 from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError

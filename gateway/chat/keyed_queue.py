@@ -6,11 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 
-import structlog
-
-from agent.errors import StoreError
-
-log = structlog.get_logger(__name__)
+from gateway.core.retry import guarded
 
 Job = Callable[[], Awaitable[object]]
 
@@ -32,24 +28,6 @@ class KeyedQueue:
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
 
-    def put_and_wait(self, key: Hashable, job: Job) -> asyncio.Future[None]:
-        """Queue a job, and return a future that ends with it. The future raises the job's StoreError, so that the
-        caller can repeat the job; other errors are logged."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        async def run() -> None:
-            try:
-                await job()
-            except StoreError as error:
-                if not ended.done():  # the caller was cancelled
-                    ended.set_exception(error)
-            finally:
-                if not ended.done():
-                    ended.set_result(None)
-
-        self.put(key, run)
-        return ended
-
     async def close(self, seconds: float) -> None:
         """Finish the queued jobs within so many seconds, then cancel the rest."""
         if self._workers:
@@ -70,7 +48,4 @@ class KeyedQueue:
 
 async def run_job(job: Job) -> None:
     """Run a job and log its error, so that the jobs behind it run too."""
-    try:
-        await job()
-    except Exception as error:  # noqa: BLE001 - jobs call chat SDKs, which may raise anything
-        await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
+    await guarded(job(), "chat.message_failed", passes=())

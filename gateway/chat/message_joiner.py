@@ -1,11 +1,12 @@
-"""Joins the parts of one message that arrive one by one: an album, or a long paste that the sender's client split."""
+"""Joins messages that arrive in parts (an album, a split paste), and remembers the newest messages of a bot."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections import OrderedDict
+from dataclasses import dataclass, replace
 
-from gateway.types import ChatMessage, Place
+from gateway.types import ChatMessage, InboundMessage, Place
 
 _MAX_PARTS = 100
 _CLOCK_TOLERANCE = 2.0
@@ -16,12 +17,13 @@ _Key = tuple[Place, str]
 class JoinedMessage:
     """A message and the parts that continue it. It is due when no more parts are expected."""
 
-    def __init__(self, first: ChatMessage) -> None:
+    def __init__(self, first: ChatMessage, *, is_whole: bool) -> None:
         self.parts = [first]
         self._due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
+        if is_whole:
+            self.finish()
 
-    @property
     def is_due(self) -> bool:
         return self._due.done()
 
@@ -70,20 +72,19 @@ class MessageJoiner:
         if held is not None:
             held.finish()
             del self._held[key]
-        joined = JoinedMessage(message)
-        if message.album or message.maybe_unfinished:
-            self._held = {known: each for known, each in self._held.items() if not each.is_due}
+        may_continue = bool(message.album) or message.maybe_unfinished
+        joined = JoinedMessage(message, is_whole=not may_continue)
+        if may_continue:
+            self._held = {known: each for known, each in self._held.items() if not each.is_due()}
             self._held[key] = joined
             joined.wait(self.seconds)
-        else:
-            joined.finish()
         return joined
 
     def continues(self, message: ChatMessage) -> bool:
         """Whether the message continues one that is not due yet: an album continues with its own pictures, a paste
         with the text after a full part."""
         held = self._held.get((message.place, message.author.id))
-        if held is None or held.is_due:
+        if held is None or held.is_due():
             return False
         last = held.parts[-1]
         if not self._is_soon_after(last, message):
@@ -96,7 +97,7 @@ class MessageJoiner:
         """Replace a part by its edited form. Returns False if no message with this part is waiting."""
         for held in self._held.values():
             for at, part in enumerate(held.parts):
-                if not held.is_due and (part.place, part.id) == (message.place, message.id):
+                if not held.is_due() and (part.place, part.id) == (message.place, message.id):
                     held.parts[at] = replace(
                         message, album=part.album, maybe_unfinished=part.maybe_unfinished
                     )
@@ -129,3 +130,37 @@ def _joined(parts: list[ChatMessage]) -> ChatMessage:
         quote=next((part.quote for part in parts if part.quote), None),
         further_parts=tuple(part.id for part in parts[1:]),
     )
+
+
+_MAX_MESSAGES = 10_000
+
+
+@dataclass(slots=True)
+class SeenMessage:
+    """A message that the bot has received."""
+
+    text: str
+    is_remark: bool = False
+    """Whether the message was said in a group but not to the bot."""
+    conversation_id: str = ""
+    inbound: InboundMessage | None = None
+    """The queued message, if an edit may replace it: plain text without quotes, remarks and files."""
+
+
+class RecentMessages:
+    """The newest messages by place and id."""
+
+    def __init__(self) -> None:
+        self._messages: OrderedDict[tuple[Place, str], SeenMessage] = OrderedDict()
+
+    def add(self, message: ChatMessage) -> None:
+        self._messages[message.place, message.id] = SeenMessage(message.text)
+        if len(self._messages) > _MAX_MESSAGES:
+            self._messages.popitem(last=False)
+
+    def forget(self, message: ChatMessage) -> None:
+        """Forget a message that could not be persisted; the service delivers it again."""
+        self._messages.pop((message.place, message.id), None)
+
+    def get(self, message: ChatMessage) -> SeenMessage | None:
+        return self._messages.get((message.place, message.id))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -14,26 +14,23 @@ from agent.aio import keyed_lock
 from agent.errors import HermesError, StoreError
 from agent.llm.guards import spending_for
 from agent.store import Conversation
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
+from gateway.access import Gate, Pairing
 from gateway.chat.adapter import ChatPort
-from gateway.chat.addresses import BotAddresses
 from gateway.chat.callbacks import Buttons, PairingPrompt
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
 from gateway.chat.group_context import GroupContext, Remark, render_for_model
 from gateway.chat.keyed_queue import KeyedQueue
-from gateway.chat.message_joiner import JoinedMessage, MessageJoiner
-from gateway.chat.recent_messages import RecentMessages
+from gateway.chat.message_joiner import JoinedMessage, MessageJoiner, RecentMessages
 from gateway.config.schema_platforms import BotConfig
 from gateway.core.conversation_queue import QueueEntry
 from gateway.core.gateway import UNREADABLE, Gateway
-from gateway.core.inbox_codec import decode, encode, is_command_row
+from gateway.core.inbox_codec import BotAddresses, decode, encode, is_command_row
 from gateway.core.parked import ResumeResult
-from gateway.core.retry import retry_store
+from gateway.core.retry import Crash, guarded, retry_store
 from gateway.errors import QueueFull
 from gateway.media.attachments import AttachmentReader
-from gateway.store.ports import InboxMessage, OutboxItem, QueueLimits
+from gateway.store.ports import InboxMessage, OutboxItem
 from gateway.types import ChatMessage, InboundMessage, Origin, Place, Press
 
 log = structlog.get_logger(__name__)
@@ -220,13 +217,7 @@ class ChatReceiver:
             return "refused"
         log.info("chat.recovered", platform=self._port.platform, message=row.id, has_begun=is_resumed)
         self._recent.add(message)
-        conversation = await self._conversation(message)
-        if is_resumed:
-            joined = JoinedMessage(message)
-            joined.finish()
-            self._enqueue(joined, conversation, is_resumed=True)
-        else:
-            self._dispatch(message, conversation)
+        self._dispatch(message, await self._conversation(message), is_resumed=is_resumed)
         return "resumed"
 
     # -- accepting a message ---------------------------------------------------------------------------------
@@ -235,7 +226,7 @@ class ChatReceiver:
         """Count a message that begins a turn. Talk between people in a group, further parts of a paste and `/stop` do
         not count."""
         is_meant = message.place.kind == "direct" or message.addressed
-        if not is_meant or self._joiner.continues(message) or self._overtakes(message):
+        if not is_meant or self._is_unlimited(message):
             return True
         refusal = self._gateway.limits.refusal(self._addresses.person_key(message.author), message.written_at)
         if refusal is not None and refusal.is_first:
@@ -253,9 +244,10 @@ class ChatReceiver:
         # A command that overtakes may come before older messages: its number does not show which ones were missed.
         number = "" if self._overtakes(message) else message.id
         row = InboxMessage(message_id, self._port.platform, encode(message), message.place, number)
+        limits = None if self._is_unlimited(message) else self._gateway.limits.queue_limits
         conversation = await self._conversation(message)
         try:
-            is_new = await self._inbox.add(row, limits=self._queue_limits(message))
+            is_new = await self._inbox.add(row, limits=limits)
         except QueueFull as error:
             log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
             self._refuse(message, "flood", f"⚠ {error}")
@@ -266,9 +258,8 @@ class ChatReceiver:
 
     async def _conversation(self, message: ChatMessage) -> Conversation | None:
         """Open the conversation. None for a message of a group that may turn out not to be for the bot."""
-        if message.place.kind == "group" and not message.addressed:
-            return None
-        return await self._open_conversation(message)
+        is_for_bot = message.place.kind == "direct" or message.addressed
+        return await self._open_conversation(message) if is_for_bot else None
 
     async def _open_conversation(self, message: ChatMessage) -> Conversation:
         scope = self._addresses.scope(message.place, message.author)
@@ -276,11 +267,9 @@ class ChatReceiver:
             self._addresses.address(message), person=scope
         )
 
-    def _queue_limits(self, message: ChatMessage) -> QueueLimits | None:
+    def _is_unlimited(self, message: ChatMessage) -> bool:
         """A paste is accepted whole or not at all, and `/stop` is accepted however many messages wait."""
-        if self._joiner.continues(message) or self._overtakes(message):
-            return None
-        return self._gateway.limits.queue_limits
+        return self._joiner.continues(message) or self._overtakes(message)
 
     def _overtakes(self, message: ChatMessage) -> bool:
         return self._gateway.commands.overtakes(message.command)
@@ -303,23 +292,23 @@ class ChatReceiver:
 
     # -- from the inbox to the conversation's queue ----------------------------------------------------------
 
-    def _dispatch(self, message: ChatMessage, conversation: Conversation | None) -> None:
-        """Run a command that overtakes; join or queue any other message."""
-        if self._overtakes(message) and conversation is not None:
-            self._start(self._run_immediately(message, conversation))
-        elif joined := self._joiner.add(message):
-            self._enqueue(joined, conversation)
-
-    def _enqueue(
-        self, joined: JoinedMessage, conversation: Conversation | None, *, is_resumed: bool = False
+    def _dispatch(
+        self, message: ChatMessage, conversation: Conversation | None, *, is_resumed: bool = False
     ) -> None:
-        """Reserve the message's position in its conversation's queue, then fill it in a task of its own."""
-        entry = self._reserve(joined, conversation) if conversation else None
-        self._start(self._process(joined, conversation, entry, is_resumed=is_resumed))
+        """Run a command that overtakes. Join any other message, or reserve its position in the queue and fill it in a
+        task of its own."""
+        if conversation is not None and not is_resumed and self._overtakes(message):
+            run = self._submit(message, conversation, self._inbound(message, conversation))
+            self._start(self._report_failure(message, run))
+            return
+        joined = JoinedMessage(message, is_whole=True) if is_resumed else self._joiner.add(message)
+        if joined is not None:
+            entry = self._reserve(joined, conversation) if conversation else None
+            self._start(self._process(joined, conversation, entry, is_resumed=is_resumed))
 
     def _reserve(self, joined: JoinedMessage, conversation: Conversation) -> QueueEntry:
         sender = self._addresses.person_key(joined.parts[0].author)
-        return self._gateway.reserve(conversation.id, sender, lambda: joined.is_due)
+        return self._gateway.reserve(conversation.id, sender, joined.is_due)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -335,38 +324,36 @@ class ChatReceiver:
         is_resumed: bool,
     ) -> None:
         message = await joined.whole()
+        accept = self._accept(message, joined, conversation, entry, is_resumed=is_resumed)
+        await self._report_failure(message, accept)
+
+    async def _accept(
+        self,
+        message: ChatMessage,
+        joined: JoinedMessage,
+        conversation: Conversation | None,
+        entry: QueueEntry | None,
+        *,
+        is_resumed: bool,
+    ) -> None:
+        if message.place.kind == "group" and not message.addressed:
+            self._record_context(message)
+            await self._mark_done(message)
+            return
+        if conversation is None or entry is None:
+            conversation = await retry_store(partial(self._open_conversation, message))
+            entry = self._reserve(joined, conversation)
         try:
-            async with self._reporting_failures(message):
-                if message.place.kind == "group" and not message.addressed:
-                    self._record_context(message)
-                    await self._mark_done(message)
-                    return
-                if conversation is None:
-                    conversation = await retry_store(partial(self._open_conversation, message))
-                    entry = self._reserve(joined, conversation)
-                await self._submit(message, conversation, entry, is_resumed=is_resumed)
+            inbound = await self._build_inbound(message, conversation, is_resumed=is_resumed)
+            known = self._recent.get(message)
+            if known and inbound.text == render_for_model(message, ()) and not inbound.parts:
+                known.conversation_id, known.inbound = conversation.id, inbound
+            await self._submit(message, conversation, inbound, entry)
         finally:
-            if entry is not None and entry.message is None:
+            if entry.message is None:
                 entry.drop()
 
     async def _submit(
-        self, message: ChatMessage, conversation: Conversation, entry: QueueEntry | None, *, is_resumed: bool
-    ) -> None:
-        inbound = self._inbound(message, conversation)
-        if is_resumed:
-            inbound = replace(inbound, is_resumed=True)
-        elif message.command is None:
-            inbound = await self._build_inbound(message, conversation, inbound)
-        known = self._recent.get(message)
-        if known and inbound.text == render_for_model(message, ()) and not inbound.parts:
-            known.conversation_id, known.inbound = conversation.id, inbound
-        await self._receive(message, conversation, inbound, entry)
-
-    async def _run_immediately(self, message: ChatMessage, conversation: Conversation) -> None:
-        async with self._reporting_failures(message):
-            await self._receive(message, conversation, self._inbound(message, conversation))
-
-    async def _receive(
         self,
         message: ChatMessage,
         conversation: Conversation,
@@ -375,24 +362,21 @@ class ChatReceiver:
     ) -> None:
         self._delivery.follow(conversation.id, message.place)
         self._delivery.map_reply(inbound.id, message.id)
-        await self._gateway.receive(inbound, conversation, entry)
+        await self._gateway.submit(inbound, conversation, entry)
 
-    @asynccontextmanager
-    async def _reporting_failures(self, message: ChatMessage) -> AsyncIterator[None]:
-        """Notify the author of a failure, and mark the message done or park it."""
+    async def _report_failure(self, message: ChatMessage, work: Awaitable[None]) -> None:
+        """Run the work. If it fails, notify the author, and mark the message done or park it."""
         try:
-            yield
+            if not isinstance(await guarded(work, "chat.message_failed"), Crash):
+                return
         except HermesError as error:
             log.warning("chat.not_accepted", platform=self._port.platform, error=type(error).__name__)
             await self._delivery.send_notice(message.place, f"⚠ {error}", reply_to=message.id)
             await self._mark_done(message)
-        except Exception as error:  # noqa: BLE001 - a bug must not lose the message: it is parked, and its author gets a notice
-            # In a thread, because formatting a traceback reads source files.
-            await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
+        else:
             await self._delivery.send_notice(message.place, _CRASHED, reply_to=message.id)
-            await retry_store(
-                partial(self._inbox.park, self._addresses.all_ids(message), "it could not be read")
-            )
+            ids = self._addresses.all_ids(message)
+            await retry_store(partial(self._inbox.park, ids, "it could not be read"))
 
     async def _mark_done(self, message: ChatMessage) -> None:
         await retry_store(partial(self._inbox.mark_done, self._addresses.all_ids(message)))
@@ -409,14 +393,18 @@ class ChatReceiver:
             may_approve=self._gate.may_approve(message.author.id, message.place),
             group=message.place.group_id,
             merged_ids=tuple(self._addresses.further_ids(message)),
-            is_persisted=True,
             origin=Origin(message.author, message.place),
         )
 
     async def _build_inbound(
-        self, message: ChatMessage, conversation: Conversation, inbound: InboundMessage
+        self, message: ChatMessage, conversation: Conversation, *, is_resumed: bool
     ) -> InboundMessage:
         """Add the attachments, and the remarks in the group before the message."""
+        inbound = self._inbound(message, conversation)
+        if is_resumed:
+            return replace(inbound, is_resumed=True)
+        if message.command is not None:
+            return inbound
         remarks = [
             *self._context.take(message.place, conversation.id),
             *self._edits.take(conversation.address),

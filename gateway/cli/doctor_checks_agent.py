@@ -21,7 +21,7 @@ from gateway.config.environment import provider_keys
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.errors import EngineBroken, UnknownEngine
-from gateway.limits.budget import format_usd
+from gateway.limits import format_usd
 from gateway.models import embedded
 from gateway.models.catalog import has_price, provider_problem
 from gateway.models.selection import (

@@ -14,7 +14,7 @@ from gateway.cli.output import as_json_flag, console, local_time, one_line, prin
 from gateway.cli.store_access import read_store
 
 if TYPE_CHECKING:
-    from gateway.access.pairing import Pairing
+    from gateway.access import Pairing
     from gateway.config.loader import LoadedConfig
     from gateway.store.access import Paired
 
@@ -139,7 +139,7 @@ def _name(name: str) -> str:
 
 
 def _list(options: Options, question: Callable[[Pairing], Awaitable[list[T]]]) -> list[T]:
-    from gateway.access.pairing import Pairing  # noqa: PLC0415
+    from gateway.access import Pairing  # noqa: PLC0415
 
     return read_store(options, lambda store: question(Pairing(store.access)))
 
@@ -149,7 +149,7 @@ def _change(options: Options, action: Callable[[Pairing], Awaitable[T]]) -> T | 
 
     Returns None if there is no database yet, and creates none.
     """
-    from gateway.access.pairing import Pairing  # noqa: PLC0415
+    from gateway.access import Pairing  # noqa: PLC0415
     from gateway.store import open_store  # noqa: PLC0415
 
     loaded = load_config(options, log_level="error")

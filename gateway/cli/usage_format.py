@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway.cli.output import one_line
-from gateway.limits.budget import format_usd
+from gateway.limits import format_usd
 from gateway.store.reports import Spending, UsageTotal
 from gateway.text.display import pluralize
 

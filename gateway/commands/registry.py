@@ -12,7 +12,7 @@ from pathlib import Path
 from agent.loop import Agent
 from agent.messages import ChatDict
 from agent.store import Conversation, SessionStore
-from gateway.limits.budget import DailyBudget
+from gateway.limits import DailyBudget
 from gateway.types import CommandCall, command_name
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from agent.llm import Usage
 from gateway.commands.registry import Command, CommandContext
 from gateway.commands.status import in_the_window
-from gateway.limits.budget import BudgetStatus, format_usd
+from gateway.limits import BudgetStatus, format_usd
 
 
 async def _run(context: CommandContext, rest: str) -> str:

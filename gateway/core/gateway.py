@@ -13,11 +13,11 @@ from agent.errors import NotFound
 from agent.events import Notice, Queued, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.loop import Agent
 from agent.store import Conversation
-from gateway.access.gate import AccessControl
+from gateway.access import AccessControl
 from gateway.commands.registry import Commands
 from gateway.core.approvals import Approvals
-from gateway.core.conversation_queue import ConversationQueue, QueueEntry
-from gateway.core.events import Envelope, EventHub
+from gateway.core.conversation_queue import ConversationQueue, LeaseHolder, QueueEntry
+from gateway.core.events import NULL_OBSERVER, Envelope, EventHub, Observer
 from gateway.core.inbox_codec import (
     decode_command,
     decode_local,
@@ -25,8 +25,6 @@ from gateway.core.inbox_codec import (
     encode_local,
     is_command_row,
 )
-from gateway.core.leases import LeaseHolder
-from gateway.core.observer import NULL_OBSERVER, Observer
 from gateway.core.parked import ParkedItems, RunningBot
 from gateway.core.retry import SUSPECT_DELAY
 from gateway.core.turns import Busy, Turns
@@ -104,44 +102,63 @@ class Gateway:
 
     # -- inbound ---------------------------------------------------------------------------------------------
 
-    async def receive(
-        self,
-        inbound: InboundMessage,
-        conversation: Conversation | None = None,
-        entry: QueueEntry | None = None,
-    ) -> Conversation:
-        """Persist the message if it is not in the inbox yet, then queue it. Its events come through
-        `hub.watch(conversation.id)`.
-
-        `conversation` is the one at its address, if the caller has it; `entry` is its position from `reserve`.
-        Raises QueueFull."""
-        if conversation is None:
-            conversation = await self.store.sessions.open_conversation(inbound.address, person=inbound.person)
-        if inbound.origin is None and inbound.command is None:
+    async def receive(self, inbound: InboundMessage) -> Conversation:
+        """Persist a message of the web chat or the terminal, then queue it. Its events come through
+        `hub.watch(conversation.id)`. Raises QueueFull."""
+        conversation = await self.store.sessions.open_conversation(inbound.address, person=inbound.person)
+        if inbound.command is None:
             inbound = replace(inbound, command=parse_command(inbound.text))
-        if self.commands.overtakes(inbound.command):
-            if inbound.is_persisted or await self.store.inbox.add(encode_local(inbound)):
-                await self._run_immediately(conversation, inbound)
-            return conversation
-        if not inbound.is_persisted:
+        entry = None
+        if not self.commands.overtakes(inbound.command):
             queue = self._queues.get(conversation.id)
             self.limits.check_queue(queue.count_of(inbound.sender) if queue else 0)
-        entry = entry or self.reserve(conversation.id, inbound.sender)
-        is_new = inbound.is_persisted
+            entry = self.reserve(conversation.id, inbound.sender)
+        is_new = False
         try:
-            is_new = is_new or await self.store.inbox.add(encode_local(inbound))
+            is_new = await self.store.inbox.add(encode_local(inbound))
         finally:
-            if not is_new:
+            if entry is not None and not is_new:
                 entry.drop()
         if is_new:
-            self._enqueue(conversation.id, inbound, entry)
+            await self.submit(inbound, conversation, entry)
         return conversation
+
+    async def submit(
+        self, inbound: InboundMessage, conversation: Conversation, entry: QueueEntry | None = None
+    ) -> None:
+        """Queue a message that is in the inbox, or run a command that overtakes. `entry` is its position from
+        `reserve`."""
+        if self.is_closing:
+            log.info("gateway.kept_for_later", conversation=conversation.id, message=inbound.id)
+            if entry is not None:
+                entry.drop()
+            return
+        if self.commands.overtakes(inbound.command):
+            await self._turns.run_immediately(conversation, inbound)
+            return
+        entry = entry or self.reserve(conversation.id, inbound.sender)
+        queue = self._queues[conversation.id]
+        running = self.hub.running(conversation.id)
+        self.observer.queued(inbound.id)
+        ahead = entry.fill(inbound) + (running is not None)
+        if not ahead:
+            return
+        runs_command = running is not None and queue.current is not None and queue.current[0].command
+        how: Busy = "queue" if inbound.command or runs_command else self._busy
+        self.publish(inbound, conversation.id, Queued(inbound.id, inbound.text, how, ahead))
+        if how == "interrupt":
+            queue.stop_turn()
 
     def reserve(
         self, conversation_id: str, sender: str, is_due: Callable[[], bool] = lambda: True
     ) -> QueueEntry:
-        """Reserve the next position in the conversation's queue, to be filled by `receive` or dropped."""
-        return self._queue(conversation_id).reserve(sender, is_due)
+        """Reserve the next position in the conversation's queue, to be filled by `submit` or dropped."""
+        queue = self._queues.get(conversation_id)
+        if queue is None:
+            queue = self._queues[conversation_id] = ConversationQueue(
+                conversation_id, self._turns.handle, self._queues.pop
+            )
+        return queue.reserve(sender, is_due)
 
     async def run_command(
         self,
@@ -166,7 +183,7 @@ class Gateway:
             await self.store.inbox.add(row)
             if self.commands.overtakes(command):
                 return await self._turns.run_immediately(conversation, inbound)
-            await self._receive_command(row, conversation, inbound)
+            await self._submit_row(row, conversation, inbound)
             try:
                 async with asyncio.timeout(timeout):
                     return await _answer_to(inbound.id, envelopes)
@@ -198,13 +215,16 @@ class Gateway:
         """Queue a row of the web chat or the terminal, or a command. Parks an unreadable row and returns False.
 
         With `chat_id`, only for that chat."""
-        if self._is_queued(row.id):
+        if any(queue.holds(row.id) for queue in self._queues.values()):
             return True
         try:
             if is_command_row(row):
                 conversation, inbound = await self._decode_command(row)
             else:
-                conversation, inbound = None, decode_local(row)
+                inbound = decode_local(row)
+                conversation = await self.store.sessions.open_conversation(
+                    inbound.address, person=inbound.person
+                )
         except (KeyError, TypeError, ValueError, NotFound):
             log.error("gateway.unreadable", platform=row.platform, message=row.id)
             await self.store.inbox.park([row.id], UNREADABLE)
@@ -214,10 +234,7 @@ class Gateway:
             await self.store.inbox.mark_done([inbound.id])  # `hermes chat -q` has exited
         elif chat_id in (None, inbound.address.chat_id):
             log.info("gateway.recovered", platform=row.platform, message=row.id)
-            if conversation is not None:
-                await self._receive_command(row, conversation, inbound)
-            else:
-                await self.receive(inbound)
+            await self._submit_row(row, conversation, inbound)
         return True
 
     async def _decode_command(self, row: InboxMessage) -> tuple[Conversation, InboundMessage]:
@@ -228,13 +245,13 @@ class Gateway:
         )
         return conversation, inbound
 
-    async def _receive_command(
+    async def _submit_row(
         self, row: InboxMessage, conversation: Conversation, inbound: InboundMessage
     ) -> None:
         bot = self.bots.get(row.platform)
         if bot is not None and row.place is not None:
             bot.follow(conversation.id, row.place)
-        await self.receive(replace(inbound, is_persisted=True), conversation)
+        await self.submit(inbound, conversation)
 
     # -- status ----------------------------------------------------------------------------------------------
 
@@ -303,42 +320,6 @@ class Gateway:
     @property
     def _busy(self) -> Busy:
         return self.settings.config.gateway.busy
-
-    async def _run_immediately(self, conversation: Conversation, inbound: InboundMessage) -> None:
-        if self.is_closing:
-            log.info("gateway.kept_for_later", conversation=conversation.id, message=inbound.id)
-        else:
-            await self._turns.run_immediately(conversation, inbound)
-
-    def _enqueue(self, conversation_id: str, inbound: InboundMessage, entry: QueueEntry) -> None:
-        if self.is_closing:
-            log.info("gateway.kept_for_later", conversation=conversation_id, message=inbound.id)
-            entry.drop()
-            return
-        queue = self._queue(conversation_id)
-        running = self.hub.running(conversation_id)
-        self.observer.queued(inbound.id)
-        ahead = entry.fill(inbound) + (running is not None)
-        if not ahead:
-            return
-        runs_command = running is not None and queue.current is not None and queue.current[0].command
-        how: Busy = "queue" if inbound.command or runs_command else self._busy
-        self.publish(inbound, conversation_id, Queued(inbound.id, inbound.text, how, ahead))
-        if how == "interrupt":
-            queue.stop_turn()
-
-    def _queue(self, conversation_id: str) -> ConversationQueue:
-        if conversation_id not in self._queues:
-            self._queues[conversation_id] = ConversationQueue(
-                conversation_id, self._turns.handle, self._forget
-            )
-        return self._queues[conversation_id]
-
-    def _is_queued(self, message_id: str) -> bool:
-        return any(queue.holds(message_id) for queue in self._queues.values())
-
-    def _forget(self, conversation_id: str) -> None:
-        self._queues.pop(conversation_id, None)
 
 
 async def _answer_to(message_id: str, envelopes: AsyncIterator[Envelope]) -> str:

@@ -1,4 +1,4 @@
-"""Retries work while the store is temporarily unavailable, and messages that may have killed the process.
+"""Protects messages from failures: of the store, of a bug or foreign code, and of the whole process.
 
 Each death of the process counts for every message whose turn was running. A message that was running at two deaths is
 a suspect: it runs later, and never beside another suspect, so a further death counts only for the suspect that ran.
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import structlog
 
-from agent.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from agent.errors import HermesError, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from gateway.store.ports import InboxMessage
 
 log = structlog.get_logger(__name__)
@@ -44,6 +44,28 @@ async def retry_store(
             log.warning("store.waited_for", error=type(error).__name__, seconds=pause)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _MAX_PAUSE)
+
+
+class Crash:
+    """The outcome of work that failed with an unexpected error, which is in the log."""
+
+
+async def guarded(
+    work: Awaitable[T],
+    event: str,
+    *,
+    passes: type[Exception] | tuple[()] = HermesError,
+    **fields: object,
+) -> T | Crash:
+    """Run work that may have a bug or call foreign code; log a crash as `event`. Raises errors in `passes`."""
+    try:
+        return await work
+    except passes:
+        raise
+    except Exception as error:  # noqa: BLE001 - SDKs, plugins and bugs: none may lose a message or end a worker
+        # In a thread, because formatting a traceback reads source files.
+        await asyncio.to_thread(log.error, event, exc_info=error, **fields)
+        return Crash()
 
 
 class Suspects:

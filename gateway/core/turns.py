@@ -24,9 +24,8 @@ from agent.messages import Message
 from agent.store import Conversation
 from agent.tool import Approve
 from gateway.commands.registry import Again, CommandContext
-from gateway.core.conversation_queue import ConversationQueue
-from gateway.core.leases import LeaseHolder
-from gateway.core.retry import TRANSIENT_STORE_ERRORS, Suspects, retry_store
+from gateway.core.conversation_queue import ConversationQueue, LeaseHolder
+from gateway.core.retry import TRANSIENT_STORE_ERRORS, Crash, Suspects, guarded, retry_store
 from gateway.core.session_policy import compact_if_oversized, reset_if_due
 from gateway.store.ports import Fence, TurnStore, file_content
 from gateway.types import CommandCall, InboundMessage
@@ -127,11 +126,11 @@ class Turns:
         async with _immediate_lock(conversation.id):
             with log_context:
                 try:
-                    answer = await self._command_answer(conversation, inbound)
+                    # A command that crashes must not stay in the inbox: each start would run it again.
+                    answer = await guarded(self._command_answer(conversation, inbound), "command.crashed")
                 except HermesError as error:
                     answer = f"⚠ {error}"
-                except Exception as error:  # noqa: BLE001 - a bug must not leave the command in the inbox: each start would run it again
-                    await asyncio.to_thread(log.error, "command.crashed", exc_info=error)
+                if isinstance(answer, Crash):
                     answer = _COMMAND_CRASHED
                 text = _NEEDS_TURN if isinstance(answer, Again) else answer
                 await retry_store(partial(self._finish_with_notice, conversation.id, inbound, text))
@@ -179,18 +178,15 @@ class Turns:
             if attempt.number > MAX_ATTEMPTS:
                 await self._park(queue.conversation_id, inbound, attempt)
                 return
+            run = self._run_attempt(queue, inbound, attempt)
             try:
-                await self._run_attempt(queue, inbound, attempt)
-                return
+                if not isinstance(await guarded(run, "turn.crashed", attempts=attempt.number), Crash):
+                    return
             except TRANSIENT_STORE_ERRORS as error:
                 if tries > len(_STORE_RETRY_DELAYS) or not await self._should_retry(queue, inbound, error):
                     raise
                 await asyncio.sleep(_STORE_RETRY_DELAYS[tries - 1])
-            except HermesError:
-                raise
-            except Exception as error:  # noqa: BLE001 - a bug in a turn must not lose the message: it is retried or parked
-                # In a thread, because formatting a traceback reads source files.
-                await asyncio.to_thread(log.error, "turn.crashed", attempts=attempt.number, exc_info=error)
+            else:
                 if attempt.was_visible or tries == MAX_CRASHES:
                     await self._park(queue.conversation_id, inbound, attempt)
                     return

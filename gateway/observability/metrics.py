@@ -134,7 +134,7 @@ class Metrics:
             span.set_attributes({"hermes.engine_seconds": attempt.seconds})
             span.end(result, failed=result == "failed")
 
-    # -- gateway.core.observer.Observer ---------------------------------------------------------------------------
+    # -- gateway.core.events.Observer ---------------------------------------------------------------------------
 
     def queued(self, message_id: str) -> None:
         self._turns.queued(message_id)

@@ -11,6 +11,7 @@ import structlog
 
 from agent.errors import HermesError
 from gateway.chat.errors import ConnectionRefused, SlowDown
+from gateway.core.retry import Crash, guarded
 from gateway.platforms.base import Health
 
 log = structlog.get_logger(__name__)
@@ -27,6 +28,7 @@ _STARTUP_SECONDS = 5.0
 """Time that `start` waits for a first result, so that the start-up lines can show it."""
 
 _ENDED = "The connection ended."
+_CRASHED = "The connection failed unexpectedly; the log says more."
 
 Connect = Callable[[Callable[[], None]], Awaitable[None]]
 """Makes one connection, and returns or raises when it has ended. Calls its argument once messages can arrive."""
@@ -76,7 +78,7 @@ class ReconnectingConnection:
     async def _connect_once(self) -> Health:
         """Make one connection, and return why it ended."""
         try:
-            await self._connect(self._mark_up)
+            outcome = await guarded(self._connect(self._mark_up), "platform.crashed", platform=self._name)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -90,10 +92,7 @@ class ReconnectingConnection:
             return Health("down", str(error))
         except HermesError as error:
             return Health("down", str(error))
-        except Exception as error:  # noqa: BLE001 - the SDK may raise anything, and the bot must reconnect
-            await asyncio.to_thread(log.error, "platform.crashed", platform=self._name, exc_info=error)
-            return Health("down", "The connection failed unexpectedly; the log says more.")
-        return Health("down", _ENDED)
+        return Health("down", _CRASHED if isinstance(outcome, Crash) else _ENDED)
 
     def _mark_up(self) -> None:
         self._was_up = True

@@ -93,13 +93,13 @@ class _Receivers:
     """Builds the inbound handlers of bots, and passes on their reloaded configuration."""
 
     def __init__(self, services: Services) -> None:
-        from gateway.access.pairing import Pairing  # noqa: PLC0415 - not for `hermes setup`
+        from gateway.access import Pairing  # noqa: PLC0415 - not for `hermes setup`
 
         self._services = services
         self._pairing = Pairing(services.access)
 
     def factory(self, platform: str, config: Any) -> Callable[[ChatPort], InboundHandler]:
-        from gateway.access.gate import Gate  # noqa: PLC0415
+        from gateway.access import Gate  # noqa: PLC0415
         from gateway.chat.receiver import ChatReceiver  # noqa: PLC0415
 
         app = self._services

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.access.pairing import Pairing
+from gateway.access import Pairing
 from gateway.config.loader import load
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import ApprovalRequest, Choice
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
+from gateway.access import Gate, Pairing
 from gateway.chat.callbacks import Buttons
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.config.schema_platforms import TelegramBotConfig

@@ -18,7 +18,7 @@ from agent.errors import StoreError, StoreFull
 from gateway.chat.keyed_queue import KeyedQueue
 from gateway.platforms.discord.client import INTENTS
 from gateway.platforms.telegram.api import BotApi, _PollRequest
-from gateway.platforms.telegram.attachments import TelegramFiles
+from gateway.platforms.telegram.message_reader import TelegramFiles
 from gateway.platforms.telegram.message_reader import TelegramReader as TelegramReader
 from gateway.platforms.telegram.updates import UpdateReceiver
 from gateway.types import ChatMessage, Press

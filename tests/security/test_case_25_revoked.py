@@ -13,7 +13,7 @@ import pytest
 
 from agent.messages import ToolCall
 from agent.store import Address, Conversation
-from gateway.access.gate import Gate
+from gateway.access import Gate
 from gateway.chat.receiver import ChatReceiver
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.media.attachments import AttachmentReader

@@ -12,7 +12,7 @@ from agent.events import TurnDone, TurnEvent, TurnFailed
 from agent.llm import LLMClient
 from agent.store import Address, Conversation
 from agent.tool import Tool
-from gateway.core.observer import NULL_OBSERVER, Observer
+from gateway.core.events import NULL_OBSERVER, Observer
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, ChatMessage, Place
 from tests.support.agents import make_agent

@@ -79,7 +79,7 @@ class BudgetHarness:
         conversation = await self.store.sessions.open_conversation(where, person=scope)
         after = self.gateway.hub.last_number(conversation.id)
         inbound = InboundMessage(where, scope, text, author=person, **more)
-        await self.gateway.receive(inbound, conversation)
+        await self.gateway.receive(inbound)
         return conversation.id, after
 
     async def until_over(self, conversation_id: str, after: int) -> list[TurnEvent]:

@@ -13,8 +13,7 @@ from typing import Any
 from agent.store import Conversation
 from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
+from gateway.access import Gate, Pairing
 from gateway.chat.receiver import ChatReceiver
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway

@@ -8,8 +8,15 @@ from pathlib import Path
 from agent.errors import ToolError
 from agent.events import FileSent
 from agent.tool_support.workspace import Workspace
-from gateway.chat.delivery.item import IMMEDIATELY, NEVER, POSSIBLY_TWICE, Call, DeliveryItem, SendFile
-from gateway.chat.delivery.outbox_tracker import OutboxHandle
+from gateway.chat.delivery.item import (
+    IMMEDIATELY,
+    NEVER,
+    POSSIBLY_TWICE,
+    Call,
+    DeliveryItem,
+    OutboxHandle,
+    SendFile,
+)
 from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
 from gateway.store.ports import DeliveryProgress

@@ -9,16 +9,16 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
-from agent.events import TurnEvent, TurnStarted
+from agent.events import TurnStarted
 from gateway.chat.adapter import ChatPort
-from gateway.chat.delivery.outbox_tracker import OutboxTracker
+from gateway.chat.delivery.item import OutboxTracker
 from gateway.chat.delivery.pacing import ChatTarget, ChatTargets, Timing
 from gateway.chat.delivery.send_queue import Sender, SendQueue
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.delivery.turn_view import TurnView
 from gateway.chat.errors import DeliveryError, SlowDown
-from gateway.core.events import EventHub
-from gateway.core.observer import NULL_OBSERVER, DeliveryObserver
+from gateway.core.events import NULL_OBSERVER, DeliveryObserver, EventHub
+from gateway.core.retry import Crash, guarded
 from gateway.store.ports import Outbox, OutboxItem
 from gateway.types import Button, Place
 
@@ -186,20 +186,19 @@ class ConversationDelivery:
 
     async def _read(self) -> None:
         structlog.contextvars.bind_contextvars(conversation=self._conversation_id)
+        # The adapter's `measure` may raise anything, and the rest of the reply must be shown.
+        while isinstance(await guarded(self._apply_events(), "chat.event_not_shown", passes=()), Crash):
+            pass
+
+    async def _apply_events(self) -> None:
         async for envelope in self._envelopes:
             self._last_number = envelope.number
-            try:
-                self._apply(envelope.event)
-            except Exception as error:  # noqa: BLE001 - the adapter's `measure` may raise anything, and the rest of the reply must be shown
-                await asyncio.to_thread(log.error, "chat.event_not_shown", exc_info=error)
-
-    def _apply(self, event: TurnEvent) -> None:
-        self._last_activity = self._loop.time()
-        if isinstance(event, TurnStarted):
-            structlog.contextvars.bind_contextvars(turn=event.message_id)
-        self._view.apply(event, self._last_activity)
-        self._sender.wake()
-        self._typing.switch(on=self._view.running)
+            self._last_activity = self._loop.time()
+            if isinstance(envelope.event, TurnStarted):
+                structlog.contextvars.bind_contextvars(turn=envelope.event.message_id)
+            self._view.apply(envelope.event, self._last_activity)
+            self._sender.wake()
+            self._typing.switch(on=self._view.running)
 
     def _stop_if_idle(self) -> None:
         stop_at = self._last_activity + self._idle_timeout

@@ -9,8 +9,7 @@ from math import inf
 
 import structlog
 
-from gateway.chat.delivery.item import NEVER, Call, DeliveryItem, Edit, Send, SendFile
-from gateway.chat.delivery.outbox_tracker import OutboxTracker
+from gateway.chat.delivery.item import NEVER, Call, DeliveryItem, Edit, OutboxTracker, Send, SendFile
 from gateway.chat.delivery.status_message import TransientMessage
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.errors import (

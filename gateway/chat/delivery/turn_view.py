@@ -23,13 +23,11 @@ from agent.events import (
     TurnStarted,
 )
 from agent.ids import new_id
-from gateway.chat.delivery.approval_message import ApprovalMessage
 from gateway.chat.delivery.file_message import FileMessage, workspace_reader
-from gateway.chat.delivery.item import DeliveryItem
-from gateway.chat.delivery.outbox_tracker import OutboxHandle, OutboxTracker
+from gateway.chat.delivery.item import DeliveryItem, OutboxHandle, OutboxTracker
 from gateway.chat.delivery.pacing import ChatTarget, ChatTargets
 from gateway.chat.delivery.send_queue import SendQueue
-from gateway.chat.delivery.status_message import QueuedNotice, StaleMessage, ToolStatus
+from gateway.chat.delivery.status_message import ApprovalMessage, QueuedNotice, StaleMessage, ToolStatus
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.store.ports import UNREADABLE, OutboxItem, OutboxKind, file_from
 from gateway.text.code_blocks import find_long_code

@@ -21,7 +21,7 @@ from gateway.commands import Command
 from gateway.config.schema_platforms import BotConfig
 from gateway.core.retry import retry_store
 from gateway.platforms.discord.catch_up import Channel, LastSeen, MissedMessages
-from gateway.platforms.discord.errors import GONE_ERRORS, SERVICE_ERRORS
+from gateway.platforms.discord.errors import CLOSED_CLIENT_ERRORS, GONE_ERRORS, SERVICE_ERRORS
 from gateway.platforms.discord.interactions import (
     command_message,
     echo,
@@ -307,14 +307,16 @@ class BotClient(discord.Client):
         )
 
         async def receive_missed() -> None:
+            found: list[discord.Message] | None = None
             try:
                 found = await missed.messages(where, place)
-            except Exception:  # a closed client of discord.py may raise anything
+            except CLOSED_CLIENT_ERRORS:
                 if not self.is_closed():
                     raise
-                self._unread_channels.add(where.id)
-                return
-            for message in filter(self._reader.is_relevant, found):
+            finally:
+                if found is None and self.is_closed():
+                    self._unread_channels.add(where.id)
+            for message in filter(self._reader.is_relevant, found or ()):
                 await run_job(partial(self._receive_missed, message, place))
 
         self._queue.put(where.id, receive_missed)

@@ -21,6 +21,8 @@ from gateway.chat.errors import (
 NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 SERVICE_ERRORS = (discord.HTTPException, discord.RateLimited, *NETWORK_ERRORS)
 """Errors that a request to Discord may raise."""
+CLOSED_CLIENT_ERRORS = (*SERVICE_ERRORS, discord.ClientException, AttributeError, RuntimeError, TypeError)
+"""Errors that a request of a closed client may raise."""
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
 """Raised by discord.py for a successful response whose body is not what the request returns."""
 GONE_ERRORS = (discord.Forbidden, discord.NotFound)

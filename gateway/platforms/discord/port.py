@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 import discord
 
 from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
-from gateway.platforms.discord.attachments import fetch
 from gateway.platforms.discord.errors import (
     ARCHIVED_FOR_EDITS,
     DEFAULT_MEANINGS,
@@ -19,7 +18,7 @@ from gateway.platforms.discord.errors import (
     CodeMeanings,
     delivery_errors,
 )
-from gateway.platforms.discord.message_reader import place_of
+from gateway.platforms.discord.message_reader import fetch, place_of
 from gateway.text.tables import render_tables
 from gateway.text.unicode import Measure, repair_surrogates
 from gateway.types import Button, Place

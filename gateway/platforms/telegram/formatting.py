@@ -1,16 +1,20 @@
 """Converts Markdown to text and entities for Telegram, which then parses nothing itself.
 
-If the conversion fails or the result does not fit, the text is sent as it was written.
+The renderer would drop HTML and link definitions, read `$HOME:$PATH` as a formula and `a || b || c` as a spoiler, and a
+link to a person would notify them. All of these get a backslash first, so that they appear as written. If the
+conversion fails or the result does not fit, the text is sent as it was written.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from telegram import MessageEntity
@@ -21,6 +25,120 @@ from gateway.text.unicode import is_blank, repair_surrogates, utf16_length
 if TYPE_CHECKING:
     from telegramify_markdown import MessageEntity as Rendered
     from telegramify_markdown import RenderConfig
+
+log = structlog.get_logger(__name__)
+
+LIMIT = 4096
+"""Longest message, in UTF-16 units."""
+_MAX_ROUNDS = 8
+"""Escaping one construct can reveal another; a few rounds suffice."""
+
+_SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|tel:)\S", re.IGNORECASE)
+_DEFINITION = re.compile(rb"^[ \t>*+\-0-9.)]*(\[(?:[^\]\\]|\\.){1,200}\]:)", re.MULTILINE)
+_BARS = re.compile(rb"(?<![\\|])\|\|(?=[^\s|])[^|\n]*(?<=[^\s\\])\|\|(?!\|)|(?P<stray>\|{2,})")
+_MATH = re.compile(r"\\[A-Za-z]|\w\^|\b[A-Za-z]_|\b[A-Za-z]\s*[=<>]|\A\s*\w\s*\Z")
+_TEX_INLINE = re.compile(rb"\\\(((?:(?!\n[ \t]*\n).){1,500}?)\\\)", re.DOTALL)
+_TEX_BLOCK = re.compile(rb"\\\[((?:(?!\n[ \t]*\n).){1,500}?)\\\]", re.DOTALL)
+
+Range = tuple[int, int]
+
+
+def escape_markdown(markdown: str) -> str:
+    """Escape the Markdown that the renderer would not show as written."""
+    source = _convert_tex_brackets(markdown.encode())
+    for _ in range(_MAX_ROUNDS):
+        offsets = sorted({each for each in _offsets_to_escape(source) if not _is_escaped(source, each)})
+        if not offsets:
+            return source.decode()
+        bounds = [0, *offsets, len(source)]
+        source = b"\\".join(source[begin:end] for begin, end in pairwise(bounds))
+    raise ValueError("The Markdown still needs escaping after all rounds.")
+
+
+def _convert_tex_brackets(source: bytes) -> bytes:
+    """Convert TeX brackets around formulas to dollar signs, except in code."""
+    if b"\\(" not in source and b"\\[" not in source:
+        return source
+
+    def convert(text: bytes) -> bytes:
+        text = _TEX_BLOCK.sub(lambda found: _formula(found, b"$$"), text)
+        return _TEX_INLINE.sub(lambda found: _formula(found, b"$"), text)
+
+    parts = []
+    position = 0
+    for begin, end in _code_ranges(_events(source)):
+        parts += [convert(source[position:begin]), source[begin:end]]
+        position = end
+    return b"".join([*parts, convert(source[position:])])
+
+
+def _formula(found: re.Match[bytes], sign: bytes) -> bytes:
+    return sign + found[1].strip() + sign if _MATH.search(found[1].decode()) else found[0]
+
+
+def _offsets_to_escape(source: bytes) -> Iterator[int]:
+    """Yield the offsets of characters that need a backslash."""
+    events = _events(source)
+    for event, (begin, end) in events:
+        if event == {"Start": "HtmlBlock"}:
+            yield from (begin + found.start() for found in re.finditer(b"<", source[begin:end]))
+        elif "InlineHtml" in event:
+            yield begin
+        elif "InlineMath" in event and not _MATH.search(event["InlineMath"]):
+            yield from (begin, end - 1)
+        elif "DisplayMath" in event and not _MATH.search(event["DisplayMath"]):
+            yield from (begin, begin + 1, end - 2, end - 1)
+        else:
+            yield from _unsafe_link(event, source[begin:end], begin)
+    yield from _outside_ranges(_code_ranges(events), _bars_and_definitions(source))
+
+
+def _unsafe_link(event: Mapping[str, Any], written: bytes, begin: int) -> Iterator[int]:
+    """Yield the offset of a link with an unsafe address or without text."""
+    start = event.get("Start")
+    if not isinstance(start, dict) or not ("Link" in start or "Image" in start):
+        return
+    target = (start.get("Link") or start["Image"])["dest_url"]
+    is_empty = written.startswith((b"[](", b"![]("))
+    if is_empty or not _SAFE_ADDRESS.match(target):
+        yield begin + written.startswith(b"!")
+
+
+def _bars_and_definitions(source: bytes) -> Iterator[int]:
+    for bars in _BARS.finditer(source):
+        if bars["stray"]:
+            yield from range(bars.start(), bars.end())
+    for definition in _DEFINITION.finditer(source):
+        yield definition.start(1)
+
+
+def _events(source: bytes) -> list[tuple[Mapping[str, Any], Range]]:
+    """Return the parser's events that carry data, with their byte ranges."""
+    import pyromark  # noqa: PLC0415 - loading takes long, and the first answer comes later
+    from telegramify_markdown.converter import STANDARD_OPTIONS  # noqa: PLC0415
+
+    found = pyromark.events_with_range(source.decode(), options=STANDARD_OPTIONS)
+    return [(event, (place["start"], place["end"])) for event, place in found if isinstance(event, dict)]
+
+
+def _code_ranges(events: Iterable[tuple[Mapping[str, Any], Range]]) -> list[Range]:
+    """Return the ranges of code, in order and without nesting."""
+    return [place for event, place in events if "Code" in event or "CodeBlock" in (event.get("Start") or ())]
+
+
+def _outside_ranges(ranges: list[Range], offsets: Iterable[int]) -> Iterator[int]:
+    begins = [begin for begin, _ in ranges]
+    for offset in offsets:
+        index = bisect_right(begins, offset) - 1
+        if index < 0 or offset >= ranges[index][1]:
+            yield offset
+
+
+def _is_escaped(source: bytes, offset: int) -> bool:
+    before = source[:offset]
+    return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
+
+
 MAX_ENTITIES = 100
 """Telegram silently drops further entities."""
 
@@ -124,12 +242,6 @@ def _is_compatible(link: MessageEntity, entity: MessageEntity) -> bool:
     return is_around and entity.type not in _NO_MENTIONS_INSIDE
 
 
-LIMIT = 4096
-"""Longest message, in UTF-16 units."""
-
-log = structlog.get_logger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class FormattedText:
     text: str
@@ -151,12 +263,9 @@ def format_markdown(markdown: str) -> FormattedText:
 
 
 def _render(markdown: str) -> FormattedText:
-    # Loading takes 60 ms, and the first answer comes later.
-    from telegramify_markdown.converter import STANDARD_OPTIONS, convert  # noqa: PLC0415
+    from telegramify_markdown.converter import convert  # noqa: PLC0415 - loading takes 60 ms
 
-    from gateway.platforms.telegram.markdown_escape import escape_markdown  # noqa: PLC0415
-
-    source = escape_markdown(_dedent(markdown), STANDARD_OPTIONS)
+    source = escape_markdown(_dedent(markdown))
     text, entities = convert(source, latex_escape=False, config=_render_config())
     text = text.rstrip()
     return FormattedText(text, tuple(clean_entities(entities, utf16_length(text))))
@@ -182,7 +291,7 @@ def _dedent(markdown: str) -> str:
 @cache
 def _render_config() -> RenderConfig:
     """Return the renderer's configuration, without pictures in front of headings."""
-    from telegramify_markdown import RenderConfig  # noqa: PLC0415  see above
+    from telegramify_markdown import RenderConfig  # noqa: PLC0415 - likewise
 
     # The library's warnings quote formulas, and answers must not be logged.
     logging.getLogger("telegramify_markdown").setLevel(logging.CRITICAL)

@@ -1,12 +1,14 @@
-"""Reads Telegram messages and presses into `ChatMessage` and `Press`."""
+"""Reads Telegram messages and presses into `ChatMessage` and `Press`, and downloads attachments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from telegram import (
+    Bot,
     CallbackQuery,
     Chat,
     Location,
@@ -17,14 +19,92 @@ from telegram import (
     MessageOriginChat,
     MessageOriginHiddenUser,
     MessageOriginUser,
+    PhotoSize,
     User,
 )
 from telegram.constants import ChatType, MessageEntityType
+from telegram.error import BadRequest, TelegramError
 
 from agent.untrusted import in_a_note, wrap_untrusted
-from gateway.platforms.telegram.attachments import TelegramFiles
+from gateway.errors import AttachmentRefused
 from gateway.text.unicode import utf16_length
-from gateway.types import Author, ChatMessage, Place, Press, Quote, command_name
+from gateway.types import Attachment, AttachmentKind, Author, ChatMessage, Place, Press, Quote, command_name
+
+_MEGABYTE = 1_000_000
+_MAX_PHOTO_BYTES = 10 * 2**20
+_IMAGES = ("image/jpeg", "image/png", "image/webp", "image/gif")
+_FILES: tuple[tuple[str, str, str, AttachmentKind], ...] = (
+    ("voice", "voice.ogg", "audio/ogg", "voice"),
+    ("video_note", "video.mp4", "video/mp4", "video"),
+    ("audio", "audio.mp3", "audio/mpeg", "audio"),
+    ("video", "video.mp4", "video/mp4", "video"),
+    ("animation", "video.mp4", "video/mp4", "video"),
+    ("document", "document", "application/octet-stream", "document"),
+)
+"""Fields of a message, with the name and the type of a file that has none. An animation has a document, too."""
+
+
+class TelegramFiles:
+    def __init__(self, bot: Bot) -> None:
+        self._bot = bot
+
+    def of(self, message: Message) -> tuple[Attachment, ...]:
+        """Return the attachment, if any; an album arrives as several messages."""
+        if message.photo:
+            photo = _largest_usable(message.photo)
+            return self._one(photo.file_id, "photo.jpg", "image/jpeg", "image", photo.file_size)
+        for field, default_name, default_mime, kind in _FILES:
+            file = getattr(message, field)
+            if file is None:
+                continue
+            name = getattr(file, "file_name", None) or default_name
+            mime = getattr(file, "mime_type", None) or default_mime
+            if kind == "document" and mime in _IMAGES:
+                kind = "image"
+            elif kind == "voice" and message.forward_origin is not None:
+                kind = "audio"  # a forwarded voice message is not the sender's own speech
+            return self._one(file.file_id, name, mime, kind, file.file_size)
+        return ()
+
+    def _one(
+        self, file_id: str, name: str, mime: str, kind: AttachmentKind, size: int | None
+    ) -> tuple[Attachment, ...]:
+        return (Attachment(name, mime, kind, size, partial(self.read, file_id, name, size), file_id),)
+
+    async def read(self, file_id: str, name: str, size: int | None, limit: int) -> bytes:
+        _check(name, size, limit)
+        try:
+            file = await self._bot.get_file(file_id)
+            _check(name, file.file_size, limit)
+            data = bytes(await file.download_as_bytearray())
+        except BadRequest as error:
+            is_too_big = "too big" in error.message.lower()
+            problem = (
+                f"{name} is larger than 20 MB, the most that Telegram gives to bots."
+                if is_too_big
+                else f"Telegram no longer has {name}; please send it again."
+            )
+            raise AttachmentRefused(problem) from None
+        except TelegramError:
+            raise AttachmentRefused(
+                f"{name} could not be downloaded from Telegram; please send it again."
+            ) from None
+        _check(name, len(data), limit)
+        return data
+
+
+def _check(name: str, size: int | None, limit: int) -> None:
+    if size is not None and size > limit:
+        raise AttachmentRefused(
+            f"{name} has {size / _MEGABYTE:.1f} MB; at most {limit / _MEGABYTE:.1f} MB are accepted."
+        )
+
+
+def _largest_usable(sizes: Sequence[PhotoSize]) -> PhotoSize:
+    """Return the largest size that a model accepts."""
+    usable = [size for size in sizes if (size.file_size or 0) <= _MAX_PHOTO_BYTES]
+    return max(usable or sizes[:1], key=lambda size: size.width * size.height)
+
 
 _START_COMMAND = "start"
 """Command that the Start button of every chat with a bot sends; it shows the help."""

@@ -29,12 +29,10 @@ from gateway.platforms.base import Health
 from gateway.platforms.clients import REQUEST_SECONDS
 from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.telegram.api import BotApi
-from gateway.platforms.telegram.attachments import TelegramFiles
 from gateway.platforms.telegram.errors import connection_error, delivery_error, token_setting
-from gateway.platforms.telegram.message_reader import TelegramReader
+from gateway.platforms.telegram.message_reader import TelegramFiles, TelegramReader
 from gateway.platforms.telegram.port import TelegramPort
-from gateway.platforms.telegram.updates import UpdatePoller, UpdateReceiver
-from gateway.platforms.telegram.webhook import WebhookServer
+from gateway.platforms.telegram.updates import UpdatePoller, UpdateReceiver, WebhookServer
 from gateway.types import command_name
 
 log = structlog.get_logger(__name__)

@@ -20,9 +20,9 @@ from telegram.constants import ChatAction, FileSizeLimit, MessageLimit
 from telegram.error import BadRequest
 
 from gateway.chat.errors import ContentRefused
-from gateway.platforms.telegram.attachments import TelegramFiles
 from gateway.platforms.telegram.errors import MissingRight, delivery_errors
 from gateway.platforms.telegram.formatting import LIMIT, format_markdown, suppress_mentions
+from gateway.platforms.telegram.message_reader import TelegramFiles
 from gateway.text.unicode import Measure, repair_surrogates, utf16_length
 from gateway.types import Button, Place
 

@@ -7,19 +7,34 @@ changes nothing, and decides an approval once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+import hmac
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from functools import partial
+from itertools import starmap
 from typing import Any
 
 import structlog
-from telegram import Bot, CallbackQuery, Message, Update
+from aiohttp import web
+from telegram import Bot, CallbackQuery, Update
 from telegram.error import Conflict, TelegramError
 
+from agent.aio import finish_despite_cancel, keyed_lock
 from agent.errors import StoreError
 from gateway.chat.adapter import InboundHandler
 from gateway.chat.keyed_queue import KeyedQueue
-from gateway.platforms.telegram.errors import PollTimedOut, delivery_error
+from gateway.config.schema_platforms import WebhookConfig
+from gateway.core.retry import guarded
+from gateway.platforms.clients import REQUEST_SECONDS, listen, read_body
+from gateway.platforms.telegram.errors import (
+    PollTimedOut,
+    WebhookPortUnavailable,
+    WebhookReplaced,
+    delivery_error,
+)
 from gateway.platforms.telegram.message_reader import TelegramReader
 from gateway.text.unicode import prefix_length, utf16_length
 
@@ -69,7 +84,13 @@ class UpdatePoller:
     async def _poll(self, bot: Bot, update_receiver: UpdateReceiver, up: Callable[[], None]) -> None:
         seconds = 0  # the first request only shows that polling works
         while True:
-            updates = await self._get_updates(bot, seconds)
+            try:
+                async with asyncio.timeout(seconds + self._margin):
+                    updates = await bot.get_updates(
+                        offset=self._offset, timeout=seconds, allowed_updates=ALLOWED_UPDATES
+                    )
+            except TimeoutError:
+                raise PollTimedOut from None
             # With two pollers, a short poll succeeds, and a long one is ended by the other poller.
             if seconds or not self._has_conflict:
                 self._has_conflict = False
@@ -78,15 +99,6 @@ class UpdatePoller:
             await update_receiver.receive(updates)
             self._offset = max([self._offset, *(update.update_id + 1 for update in updates)])
             seconds = self._seconds
-
-    async def _get_updates(self, bot: Bot, seconds: int) -> tuple[Update, ...]:
-        try:
-            async with asyncio.timeout(seconds + self._margin):
-                return await bot.get_updates(
-                    offset=self._offset, timeout=seconds, allowed_updates=ALLOWED_UPDATES
-                )
-        except TimeoutError:
-            raise PollTimedOut from None
 
     async def _confirm(self, bot: Bot) -> None:
         """Confirm the last updates, so that the next start does not receive them again."""
@@ -111,45 +123,42 @@ class UpdateReceiver:
 
         Raises StoreError if one of them is not stored: then all must come again. Unreadable updates are skipped.
         """
-        # Wait for all jobs before raising, so that a retry does not overlap with this attempt.
-        failed_chats: set[int] = set()
-        outcomes = [outcome for update in updates if (outcome := self._enqueue(update, failed_chats))]
-        await asyncio.gather(*outcomes, return_exceptions=True)
-        for outcome in outcomes:
-            outcome.result()
-
-    def _enqueue(self, update: Update, failed_chats: set[int]) -> asyncio.Future[None] | None:
-        try:
-            return self._dispatch(update, failed_chats)
-        except (AttributeError, TypeError) as error:
-            # The library accepts a message without a chat.
-            number, name = update.update_id, type(error).__name__
-            log.warning("telegram.update_unusable", update_id=number, error=name)
-            return None
-
-    def _dispatch(self, update: Update, failed_chats: set[int]) -> asyncio.Future[None] | None:
-        if update.message is not None:
-            return self._enqueue_message(update.message, self._message, failed_chats)
-        if update.edited_message is not None:
-            return self._enqueue_message(update.edited_message, self._edited, failed_chats)
-        self._handle_other(update)
-        return None
-
-    def _enqueue_message(
-        self, message: Message, receive: Callable[[Message], Awaitable[None]], failed_chats: set[int]
-    ) -> asyncio.Future[None]:
-        """Enqueue a message behind the others of its chat; after a failure, skip the rest of that chat."""
-
-        async def job() -> None:
-            if message.chat_id in failed_chats:
-                return
+        by_chat: defaultdict[int, list[Update]] = defaultdict(list)
+        for update in updates:
             try:
-                await receive(message)
-            except StoreError:
-                failed_chats.add(message.chat_id)
-                raise
+                if message := update.message or update.edited_message:
+                    by_chat[message.chat_id].append(update)
+                else:
+                    self._handle_other(update)
+            except (AttributeError, TypeError) as error:
+                # The library accepts a message without a chat.
+                number, name = update.update_id, type(error).__name__
+                log.warning("telegram.update_unusable", update_id=number, error=name)
+        # A message that is being stored must also be queued: Telegram's next delivery of it is ignored.
+        await finish_despite_cancel(self._receive_chats(by_chat))
 
-        return self._queue.put_and_wait(message.chat_id, job)
+    async def _receive_chats(self, by_chat: Mapping[int, Sequence[Update]]) -> None:
+        # Wait for all chats before raising, so that a retry does not overlap with this attempt.
+        outcomes = await asyncio.gather(*starmap(self._receive_chat, by_chat.items()), return_exceptions=True)
+        for error in filter(None, outcomes):
+            raise error
+
+    async def _receive_chat(self, chat_id: int, updates: Sequence[Update]) -> None:
+        """Store the messages of a chat in order; after a StoreError, skip the rest."""
+        async with keyed_lock(f"telegram updates {chat_id}"):
+            for update in updates:
+                await guarded(self._receive_message(update), "chat.message_failed", passes=StoreError)
+
+    async def _receive_message(self, update: Update) -> None:
+        message, edited = update.message, update.edited_message
+        if message is not None:
+            if message.migrate_to_chat_id is not None:
+                log.warning("telegram.group_moved", old=message.chat_id, new=message.migrate_to_chat_id)
+            if read := self._reader.message(message):
+                await self._receiver.message(read)
+        # A live location edits its message with every move.
+        elif edited is not None and edited.location is None and (read := self._reader.message(edited)):
+            await self._receiver.edited(read)
 
     def _handle_other(self, update: Update) -> None:
         """Handle updates that need not be stored: presses, and changes of the bot's membership."""
@@ -160,19 +169,6 @@ class UpdateReceiver:
         elif update.my_chat_member is not None:
             change = update.my_chat_member
             log.info("telegram.membership", chat=change.chat.id, status=change.new_chat_member.status)
-
-    async def _message(self, message: Message) -> None:
-        if message.migrate_to_chat_id is not None:
-            log.warning("telegram.group_moved", old=message.chat_id, new=message.migrate_to_chat_id)
-        read = self._reader.message(message)
-        if read is not None:
-            await self._receiver.message(read)
-
-    async def _edited(self, message: Message) -> None:
-        # A live location edits its message with every move.
-        read = self._reader.message(message) if message.location is None else None
-        if read is not None:
-            await self._receiver.edited(read)
 
     async def _pressed(self, query: CallbackQuery) -> None:
         """Answer every press, also after an error: until then the button shows a spinner."""
@@ -192,3 +188,113 @@ async def _answer_press(query: CallbackQuery, answer: str) -> None:
     except TelegramError as error:
         # Too late for the spinner; the press itself took effect.
         log.info("telegram.press_not_answered", detail=str(delivery_error(error)))
+
+
+_SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - a header's name
+_MAX_BODY = 2**20
+_MAX_CONNECTIONS = 1
+"""One connection keeps updates in order; receiving one is quick."""
+_DESCRIPTOR_SHARE = 8
+"""This server uses one of eight file descriptors; it needs few connections."""
+_UNREACHABLE = "Telegram cannot reach `webhook.url`; check the proxy and its certificate"
+
+
+class WebhookServer:
+    def __init__(
+        self,
+        settings: WebhookConfig,
+        mark_down: Callable[[str], None],
+        *,
+        check_seconds: float,
+        request_seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        """`mark_down` is called with the reason while Telegram cannot reach the server."""
+        assert settings.url is not None and settings.secret is not None
+        self._settings = settings
+        self._mark_down = mark_down
+        self._url = settings.url
+        self._secret = settings.secret.get_secret_value()
+        self._check_seconds = check_seconds
+        self._request_seconds = request_seconds
+        self._last_error: datetime | None = None
+        self._is_reachable = True
+
+    async def run(self, bot: Bot, update_receiver: UpdateReceiver, up: Callable[[], None]) -> None:
+        async with self._listening(bot, update_receiver):
+            # The webhook stays set when Hermes stops: Telegram keeps updates and calls again.
+            await bot.set_webhook(
+                self._url,
+                secret_token=self._secret,
+                allowed_updates=ALLOWED_UPDATES,
+                max_connections=_MAX_CONNECTIONS,
+            )
+            up()
+            while True:
+                await asyncio.sleep(self._check_seconds)
+                await self._check(bot, up)
+
+    async def _check(self, bot: Bot, up: Callable[[], None]) -> None:
+        """Ask Telegram whether its calls arrive."""
+        info = await bot.get_webhook_info()
+        if info.url != self._url:
+            raise WebhookReplaced
+        # Telegram reports its last error forever, and waits longer between its attempts.
+        is_new = info.last_error_date not in (None, self._last_error)
+        self._last_error = info.last_error_date
+        self._is_reachable = not info.pending_update_count or (self._is_reachable and not is_new)
+        if self._is_reachable:
+            up()
+            return
+        self._mark_down(f"{_UNREACHABLE}: {info.last_error_message}.")
+        if is_new:
+            waiting, detail = info.pending_update_count, info.last_error_message
+            log.warning("telegram.webhook_not_reached", waiting=waiting, detail=detail)
+
+    @asynccontextmanager
+    async def _listening(self, bot: Bot, update_receiver: UpdateReceiver) -> AsyncIterator[None]:
+        async def receive(request: web.Request) -> web.Response:
+            self._authenticate(request)
+            body = await read_body(request, self._request_seconds)
+            try:
+                await update_receiver.receive([_parse_update(body, bot)])
+            except StoreError:
+                raise web.HTTPServiceUnavailable from None  # Telegram calls again
+            return web.Response()
+
+        app = web.Application(client_max_size=_MAX_BODY)
+        # Any path: a reverse proxy may remove a part of it, and the secret protects the server.
+        app.router.add_post("/{path:.*}", receive)
+        try:
+            runner, server = await listen(
+                app,
+                self._settings.host,
+                self._settings.port,
+                request_seconds=self._request_seconds,
+                shutdown_seconds=1.0,
+                share=_DESCRIPTOR_SHARE,
+            )
+        except OSError as error:
+            raise WebhookPortUnavailable(error.strerror or "") from error
+        try:
+            yield
+        finally:
+            server.close()
+            await runner.cleanup()
+
+    def _authenticate(self, request: web.Request) -> None:
+        """Check the secret before the body is read. The response does not say what is wrong."""
+        given = request.headers.get(_SECRET_HEADER, "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(given, self._secret.encode()):
+            raise web.HTTPUnauthorized
+        if request.content_type != "application/json":
+            raise web.HTTPUnsupportedMediaType
+
+
+def _parse_update(body: bytes, bot: Bot) -> Update:
+    try:
+        update = json.loads(body)
+        return Update.de_json(readable_update(update), bot)
+    except (*UNREADABLE, RecursionError):
+        # Without an id, it cannot be confirmed.
+        log.warning("telegram.webhook_unreadable")
+        raise web.HTTPBadRequest from None

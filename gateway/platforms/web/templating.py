@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from gateway.limits.budget import format_usd
+from gateway.limits import format_usd
 
 _FOLDER = Path(__file__).parent / "templates"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.limits.budget import Day, format_duration
+from gateway.limits import Day, format_duration
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.store.reports import UsageTotal
 

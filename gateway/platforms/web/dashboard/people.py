@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.access.pairing import Pairing
+from gateway.access import Pairing
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.request_params import required_strings, result_response
 

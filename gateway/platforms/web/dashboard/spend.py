@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from agent.llm import Usage
-from gateway.limits.budget import Day, format_usd
+from gateway.limits import Day, format_usd
 from gateway.models.catalog import CacheSavings, cache_savings
 from gateway.platforms.web.dashboard.charts import Series, bars
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.pairing import Pairing
+from gateway.access import Pairing
 from gateway.store.access import Access
 from gateway.store.sqlite.store import SqliteStore
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
+from gateway.access import Gate, Pairing
 from gateway.config.schema_platforms import BotConfig
 from gateway.store.access import Access
 from gateway.store.sqlite.store import SqliteStore

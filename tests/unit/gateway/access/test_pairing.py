@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.pairing import ALPHABET, ASKING, Pairing, PairingCode
+from gateway.access import ALPHABET, ASKING, Pairing, PairingCode
 from gateway.store.access import Access, PairingLocked
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author

@@ -1,4 +1,4 @@
-"""Work in order within a chat, side by side between chats."""
+"""Jobs run in order within a chat, and a failed job does not stop the next one."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ from agent.errors import StoreFull
 from gateway.chat.keyed_queue import KeyedQueue
 
 
-async def test_a_line_takes_a_whole_backlog() -> None:
-    """A service hands over a hundred messages of one chat at once: none of them is lost, and the order stays."""
-    lines, done = KeyedQueue(), list[int]()
+async def test_a_queue_finishes_a_whole_backlog_in_order() -> None:
+    queue, done = KeyedQueue(), list[int]()
     for number in range(1_000):
-        lines.put("chat", partial(_note, done, number))
-    await lines.close(10)
+        queue.put("chat", partial(_note, done, number))
+    await queue.close(10)
     assert done == list(range(1_000))
 
 
-async def test_whoever_waits_for_a_job_hears_of_a_store_that_refused_it() -> None:
-    """Whatever else goes wrong would go wrong again, so nobody is told to try again."""
-    lines, done = KeyedQueue(), list[int]()
+async def test_a_failed_job_does_not_stop_the_jobs_behind_it() -> None:
+    queue, done = KeyedQueue(), list[int]()
+    for error in (StoreFull(), ZeroDivisionError()):
+        queue.put("chat", partial(_fail, error))
+        queue.put("chat", partial(_note, done, len(done)))
+    queue.put("chat", partial(_note, done, 3))
+    await queue.close(10)
+    assert done == [0, 0, 3]
 
-    async def full() -> None:
-        raise StoreFull
 
-    async def broken() -> None:
-        raise ZeroDivisionError
-
-    outcomes = [lines.put_and_wait("chat", job) for job in (partial(_note, done, 1), full, broken)]
-    results = await asyncio.gather(*outcomes, return_exceptions=True)
-    assert [type(result) for result in results] == [type(None), StoreFull, type(None)]
-    assert done == [1]
+async def _fail(error: Exception) -> None:
+    raise error
 
 
 async def _note(done: list[int], number: int) -> None:

@@ -34,7 +34,7 @@ class Harness:
     @property
     def due(self) -> list[list[str]]:
         """The texts of the parts of each message that waits for nothing more."""
-        return [[part.text for part in each.parts] for each in self.messages if each.is_due]
+        return [[part.text for part in each.parts] for each in self.messages if each.is_due()]
 
 
 def part(number: int, text: str, author: Author = ANNA, *, full: bool = False) -> ChatMessage:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.access.pairing import Pairing
+from gateway.access import Pairing
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author
 from tests.fakes.discord.server import FakeDiscord, Intent

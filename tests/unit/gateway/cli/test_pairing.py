@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
+from gateway.access import Gate, Pairing
 from gateway.config.schema_platforms import BotConfig
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, Place

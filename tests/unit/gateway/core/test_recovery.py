@@ -29,13 +29,13 @@ from agent.messages import Message, ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
+from gateway.core.conversation_queue import LeaseHolder
 from gateway.core.gateway import Gateway
-from gateway.core.leases import LeaseHolder
 from gateway.core.retry import SUSPECT_AFTER
 from gateway.core.turns import MAX_ATTEMPTS, Busy
 from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem
 from gateway.store.sqlite.store import SqliteStore
-from gateway.types import OWNER, InboundMessage, Place
+from gateway.types import OWNER, InboundMessage, Place, parse_command
 from tests.support.agents import make_agent
 from tests.support.gateways import make_gateway
 
@@ -62,6 +62,13 @@ class RecoveryHarness:
         inbound = InboundMessage(at, OWNER, text, **more)  # type: ignore[arg-type]
         await self.gateway.receive(inbound)
         return inbound
+
+    async def submit(self, text: str, message_id: str) -> None:
+        """Queue a message that is in the inbox already."""
+        conversation = await self.store.sessions.open_conversation(HERE, person=OWNER)
+        await self.gateway.submit(
+            InboundMessage(HERE, OWNER, text, message_id, parse_command(text)), conversation
+        )
 
     async def conversation_id(self, at: Address = HERE) -> str:
         return (await self.store.sessions.open_conversation(at, person=OWNER)).id
@@ -394,7 +401,7 @@ async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path:
     place = Place("4711")
     async with house(path, ["Fine", gate, "."]) as at:
         await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, place, "17"))
-        await at.send("hello", id="msg_1", is_persisted=True)
+        await at.submit("hello", "msg_1")
         await at.until(TextDelta)
         look = """SELECT (SELECT count(*) FROM messages WHERE role = 'assistant'),
             (SELECT count(*) FROM outbox), (SELECT state FROM inbox)"""
@@ -411,7 +418,7 @@ async def test_a_failure_is_a_reply_too(path: Path) -> None:
     """The sentence about it is on its way in the same commit that ends the turn."""
     async with house(path) as at:
         await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
-        await at.send("/nonsense", id="msg_1", is_persisted=True)
+        await at.submit("/nonsense", "msg_1")
         await at.until(TurnDone)
         (outgoing,) = await at.store.outbox.undelivered("web")
         assert outgoing.kind == "notice" and "There is no /nonsense" in (outgoing.content or "")

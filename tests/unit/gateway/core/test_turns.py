@@ -111,9 +111,9 @@ async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(t
     """Cancelled before its first step, the turn still tells that it began and ended."""
     gateway = await office(tmp_path, ScriptedLLM(["Fine."]))
     conversation = await gateway.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
-    queue = gateway._queue(conversation.id)
-    queue.reserve(OWNER).fill(InboundMessage(Address("web", "desk"), OWNER, "quick"))
-    while not queue.stop_turn():  # noqa: ASYNC110 - one step at a time, to hit the moment before it begins
+    quick = InboundMessage(Address("web", "desk"), OWNER, "quick")
+    gateway.reserve(conversation.id, OWNER).fill(quick)
+    while not gateway.stop_turn(conversation.id):  # noqa: ASYNC110 - one step at a time, to hit the moment before it begins
         await asyncio.sleep(0)
     events = await until(gateway, conversation.id, TurnDone)
     assert [type(event) for event in events] == [TurnStarted, TurnDone]

@@ -15,7 +15,7 @@ from agent.errors import BudgetReached
 from agent.llm import Usage
 from agent.store import Address, Conversation
 from gateway.config.schema import LimitsConfig
-from gateway.limits.budget import DailyBudget, Day, format_duration, format_usd
+from gateway.limits import DailyBudget, Day, format_duration, format_usd
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.stores import temporary_store
 

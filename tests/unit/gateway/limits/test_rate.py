@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.limits.rate import RateLimit
+from gateway.limits import RateLimit
 
 
 @dataclass

@@ -15,7 +15,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from agent.store import Address
-from gateway.access.pairing import Pairing
+from gateway.access import Pairing
 from gateway.config.schema import Config
 from gateway.core.inbox_codec import encode_local
 from gateway.platforms.base import Health

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway.access.pairing import Pairing
+from gateway.access import Pairing
 from gateway.types import OWNER, Author
 from tests.support.dashboard_conversations import PAGES, compacted_often, long_chat, opened, said
 from tests.support.dashboard_harness import READER, SCRIPT, DashboardHarness, bearer, running_dashboard

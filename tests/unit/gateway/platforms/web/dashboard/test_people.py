@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.access.pairing import Pairing
+from gateway.access import Pairing
 from gateway.types import Author
 from tests.support.dashboard_bots import STRANGER, bot
 from tests.support.dashboard_harness import SCRIPT, DashboardHarness
