@@ -15,6 +15,7 @@ from pathlib import Path
 import aiohttp
 import structlog
 
+from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Split
 from agent.tool import discover
@@ -26,6 +27,7 @@ from gateway.observability.metrics import Metrics
 from gateway.platforms.web.dashboard.page import DashboardContext
 from gateway.platforms.web.platform import WebPlatform
 from gateway.reload import LiveConfig
+from gateway.store.sql.writes import record_usage
 from gateway.store.sqlite.store import SqliteStore
 
 MESSAGES, CONVERSATIONS, PEOPLE, DAYS = 100_000, 1_000, 200, 90
@@ -127,19 +129,13 @@ def _spend(path: Path) -> None:
     now = time.time()
     with closing(sqlite3.connect(path)) as connection, connection:
         sessions = [row[0] for row in connection.execute("SELECT live_session_id FROM conversations")]
-        connection.executemany(
-            """
-            INSERT INTO model_calls (session_id, purpose, model, prompt_tokens, completion_tokens, cache_read_tokens,
-                cache_write_tokens, cost_usd, created_at, spender) VALUES (?, 'turn', ?, 9000, 400, 7000, 500, ?, ?, ?)
-            """,
-            [
-                (
-                    chance.choice(sessions),
-                    chance.choice(MODELS),
-                    chance.choice((0.01, 0.02, None)),
-                    now - DAYS * 86_400 * number / (MESSAGES // 2),
-                    f"telegram:{chance.randrange(PEOPLE)}",
-                )
-                for number in range(MESSAGES // 2, 0, -1)
-            ],
-        )
+        for number in range(MESSAGES // 2, 0, -1):
+            record_usage(
+                connection,
+                chance.choice(sessions),
+                Usage(9_000, 400, 7_000, 500, chance.choice((0.01, 0.02, None))),
+                chance.choice(MODELS),
+                "turn",
+                f"telegram:{chance.randrange(PEOPLE)}",
+                now - DAYS * 86_400 * number / (MESSAGES // 2),
+            )

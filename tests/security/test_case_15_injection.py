@@ -25,7 +25,7 @@ from agent.tools.memory import memory
 from agent.untrusted import outside_words, own_words, parts_of, wrap_untrusted
 from gateway.chat.group_context import Remark, render_for_model
 from gateway.media.attachments import AttachmentReader
-from gateway.store.sqlite.validation import title_from
+from gateway.store.sql.rows import title_from
 from gateway.types import Author, ChatMessage, Place, Quote
 from tests.support.agents import make_agent
 from tests.support.hostile_markers import EVIL, WHOLE_MARKER

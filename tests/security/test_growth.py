@@ -54,7 +54,7 @@ from gateway.platforms.telegram.formatting import LIMIT, format_markdown
 from gateway.platforms.web import renderer
 from gateway.platforms.web.dashboard import conversations
 from gateway.platforms.web.markdown import render_markdown
-from gateway.store.sqlite import validation as store_rules
+from gateway.store.sql import rows as store_rules
 from gateway.store.sqlite.search import snippets
 from gateway.text import display, unicode
 from gateway.text.code_blocks import find_long_code, markdown_blocks

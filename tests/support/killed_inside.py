@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from gateway.store.sqlite.batch_writer import commit_together
+from gateway.store.sql.batch_writer import commit_together
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.splitting import open_chat, say_something, split
 

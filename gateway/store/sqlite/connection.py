@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import aiosqlite
 
 from agent.errors import StoreError
 from gateway.store.errors import translated
+from gateway.store.sql.batch_writer import Operation, Outcome, commit_together
 from gateway.store.sqlite.file_swap import is_unfinished
 from gateway.store.sqlite.migrate import check_current, check_not_newer, load_migrations, migrate
 
@@ -68,9 +69,23 @@ class ThreadedConnection(aiosqlite.Connection):
         self._tx.put_nowait((done, partial(work, self._conn, *arguments)))
         return done
 
+    def submit_batch(
+        self, operations: Sequence[Operation], *, durable: bool
+    ) -> asyncio.Future[list[Outcome]]:
+        return self.submit(commit_together if durable else commit_without_sync, operations)
+
     async def join(self) -> None:
         """Wait until the thread has ended."""
         await asyncio.to_thread(self._thread.join)
+
+
+def commit_without_sync(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """Commit without waiting for the disk; the next commit does that."""
+    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        return commit_together(connection, operations)
+    finally:
+        connection.execute("PRAGMA synchronous = FULL")
 
 
 async def open_writer(path: Path) -> ThreadedConnection:

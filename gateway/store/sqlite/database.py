@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, TypeVar
 
 import structlog
 
 from agent.errors import StoreCorrupt, StoreReadOnly
+from agent.store import SearchHit
 from gateway.store.errors import translated
 from gateway.store.ports import Fence
-from gateway.store.sqlite import leases
-from gateway.store.sqlite.batch_writer import Writer
-from gateway.store.sqlite.connection import ThreadedConnection, open_reader, open_writer
+from gateway.store.sql.batch_writer import Writer
+from gateway.store.sql.database import Scope
+from gateway.store.sql.leases import fenced
+from gateway.store.sqlite.connection import ThreadedConnection, connect_reader, open_reader, open_writer
+from gateway.store.sqlite.search import search
 from gateway.store.sqlite.search_index import Indexer, Progress, progress
 
 log = structlog.get_logger(__name__)
@@ -66,29 +69,48 @@ class Database:
             if self._writing:
                 await self._writing.close()
 
-    async def read(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def read(self, work: Callable[Concatenate[Any, ...], T], *arguments: Any) -> T:
         """Run `work(connection, *arguments)` on the least busy reader."""
         reader = min(self._readers, key=lambda each: each.running)
         with self._noting_damage(), translated():
             return await reader.run(work, *arguments)
 
     async def write(
-        self, work: Callable[..., T], *arguments: Any, fence: Fence | None, durable: bool = True
+        self,
+        work: Callable[Concatenate[Any, ...], T],
+        *arguments: Any,
+        fence: Fence | None,
+        durable: bool = True,
     ) -> T:
-        """Run `work(connection, *arguments)` in a transaction; with a fence, only while its lease is held.
-
-        A write that is not durable does not wait for the disk: it survives the end of the process, but perhaps not a
-        power cut.
-        """
         if self._writer is None:
             raise StoreReadOnly("The store was opened for reading only.")
         with self._noting_damage():
             if fence is None:
                 return await self._writer.write(work, *arguments, durable=durable)
-            return await self._writer.write(_fenced, fence, work, *arguments, durable=durable)
+            return await self._writer.write(fenced, fence, work, *arguments, durable=durable)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        # Only calls of the database are translated: the caller's own file may fail for other reasons.
+        with translated():
+            connection = connect_reader(self.path)
+        with closing(connection):
+            connection.execute("BEGIN")
+            yield connection
+
+    def size(self, _: sqlite3.Connection) -> int:
+        """Return the bytes of the database with its write-ahead log."""
+        files = self.path, self.path.with_name(f"{self.path.name}-wal")
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    async def search(
+        self, text: str, scope: Scope, limit: int, *, platform: str | None = None
+    ) -> list[SearchHit]:
+        if self.indexer:
+            await self.indexer.catch_up()
+        return await self.read(search, text, scope, limit, platform)
 
     def index_soon(self) -> None:
-        """Let the indexer know that messages were stored."""
         if self.indexer:
             self.indexer.wake()
 
@@ -102,8 +124,3 @@ class Database:
 
     async def _index_progress(self) -> Progress:
         return await self.read(progress)
-
-
-def _fenced(connection: sqlite3.Connection, fence: Fence, work: Callable[..., T], *arguments: Any) -> T:
-    leases.check(connection, fence)
-    return work(connection, *arguments)

@@ -16,11 +16,10 @@ from agent.errors import StoreCorrupt, StoreError
 from gateway.progress import report
 from gateway.store.errors import translated
 from gateway.store.ports import Diagnosis
-from gateway.store.sqlite import reads
-from gateway.store.sqlite.batch_writer import commit_together
+from gateway.store.sql.batch_writer import commit_together
+from gateway.store.sql.reports import parked
 from gateway.store.sqlite.connection import connect_reader, connect_writer
 from gateway.store.sqlite.database import Database
-from gateway.store.sqlite.queue_status import parked
 from gateway.store.sqlite.search_index import advance, index_damage, progress, rebuild_index
 
 log = structlog.get_logger(__name__)
@@ -89,17 +88,24 @@ def _check_integrity(path: Path, stop: threading.Event) -> str | StoreError:
     try:
         with translated(), closing(connect_reader(path)) as connection:
             connection.set_progress_handler(stop.is_set, _STEPS)
-            return reads.damage(connection) or ""
+            return damage(connection) or ""
     except StoreCorrupt as error:
         return error.detail
     except StoreError as error:
         return error
 
 
+def damage(connection: sqlite3.Connection) -> str | None:
+    """Return the damage that SQLite finds in the whole file, or None. Ignores the search index, which SQLite checks
+    from 3.44 on: it can be rebuilt, and `index_damage` checks it."""
+    found = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if "FTS5 table" not in row[0]]
+    return None if found in ([], ["ok"]) else "; ".join(found)
+
+
 def diagnose(path: Path) -> Diagnosis:
     with translated(), closing(connect_reader(path)) as connection:
-        if damage := reads.damage(connection):
-            raise StoreCorrupt(f"({damage})")
+        if found := damage(connection):
+            raise StoreCorrupt(f"({found})")
         wal = path.with_name(f"{path.name}-wal")
         return Diagnosis(
             index_damage(connection), parked(connection), wal.stat().st_size if wal.exists() else 0

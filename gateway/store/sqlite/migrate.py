@@ -16,8 +16,8 @@ from gateway.progress import report
 
 log = structlog.get_logger(__name__)
 
-MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations"
-"""The folder beside `gateway/`, in the source tree and in an installed wheel."""
+MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations" / "sqlite"
+"""In the folder beside `gateway/`, in the source tree and in an installed wheel."""
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -14,8 +13,9 @@ from agent.fts_text import BOUNDARY, Query, indexable, parse_query, quoted
 from agent.messages import Message
 from agent.store import SearchHit
 from agent.untrusted import without_marks
-from gateway.store.sqlite import reads
-from gateway.store.sqlite.rows import MESSAGE_COLUMNS, messages_from
+from gateway.store.sql import reads
+from gateway.store.sql.database import Connection, Scope, batches, marks
+from gateway.store.sql.rows import MESSAGE_COLUMNS, messages_from, storable
 from gateway.store.sqlite.search_index import (
     TOKENIZER,
     conversation_token,
@@ -24,7 +24,6 @@ from gateway.store.sqlite.search_index import (
     person_token,
     progress,
 )
-from gateway.store.sqlite.validation import storable
 
 START, END = "\x02", "\x03"
 WORDS = 24
@@ -91,20 +90,23 @@ def search(
     if platform is not None:
         there = _on_platform(connection, matches, platform)
         matches = [match for match in matches if match.seq in there]
-    return _hits(connection, sorted(matches)[: max(limit, 0)], query)
+    return hits(connection, sorted(matches)[: max(limit, 0)], query)
 
 
-def _on_platform(connection: sqlite3.Connection, matches: list[Match], platform: str) -> set[int]:
+def _on_platform(connection: Connection, matches: list[Match], platform: str) -> set[int]:
     """Keep the matches on one platform, which is not in the index."""
-    rows = connection.execute(
-        """
-        SELECT messages.seq FROM messages JOIN sessions ON sessions.id = session_id
-        JOIN conversations ON conversations.id = conversation_id
-        WHERE messages.seq IN (SELECT value FROM json_each(?)) AND platform = ?
-        """,
-        (json.dumps([match.seq for match in matches]), platform),
-    )
-    return {seq for (seq,) in rows}
+    return {
+        seq
+        for batch in batches([match.seq for match in matches])
+        for (seq,) in connection.execute(
+            f"""
+            SELECT messages.seq FROM messages JOIN sessions ON sessions.id = session_id
+            JOIN conversations ON conversations.id = conversation_id
+            WHERE messages.seq IN ({marks(batch)}) AND platform = ?
+            """,
+            (*batch, platform),
+        )
+    }
 
 
 def _find_in_tail(connection: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Match]:
@@ -116,14 +118,19 @@ def _find_in_tail(connection: sqlite3.Connection, query: Query, scope: Scope, li
         return find(tail, query, scope, limit)
 
 
-def _hits(connection: sqlite3.Connection, matches: list[Match], query: Query) -> list[SearchHit]:
-    rows = connection.execute(
-        f"""
-        SELECT {MESSAGE_COLUMNS}, seq, (SELECT conversation_id FROM sessions WHERE id = messages.session_id)
-        FROM messages WHERE seq IN (SELECT value FROM json_each(?))
-        """,
-        (json.dumps([match.seq for match in matches]),),
-    ).fetchall()
+def hits(connection: Connection, matches: list[Match], query: Query) -> list[SearchHit]:
+    """Read the messages of the matches, and make their snippets."""
+    rows = [
+        row
+        for batch in batches([match.seq for match in matches])
+        for row in connection.execute(
+            f"""
+            SELECT {MESSAGE_COLUMNS}, seq, (SELECT conversation_id FROM sessions WHERE id = messages.session_id)
+            FROM messages WHERE seq IN ({marks(batch)})
+            """,
+            batch,
+        )
+    ]
     found: dict[int, tuple[Message, str]] = {
         seq: (message, conversation_id)
         for message, (*_, seq, conversation_id) in zip(messages_from(rows), rows, strict=True)
@@ -145,13 +152,6 @@ _NEWEST = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY 
 
 _SCORED = "SELECT rowid, bm25(message_index, 0.0, 1.0, 0.2) FROM message_index WHERE message_index MATCH ?"
 """The weights of the columns: `scope` only selects, and the output of tools counts less than messages."""
-
-
-class Scope(NamedTuple):
-    """The person and the conversation to search."""
-
-    person: str | None = None
-    conversation_id: str | None = None
 
 
 class Match(NamedTuple):

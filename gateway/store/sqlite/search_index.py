@@ -18,7 +18,7 @@ from agent.errors import SearchIndexDamaged, StoreError
 from agent.fts_text import indexable, parse_query, quoted
 from agent.untrusted import without_marks
 from gateway.progress import report
-from gateway.store.sqlite.batch_writer import Writer, commit_together
+from gateway.store.sql.batch_writer import Writer, commit_together
 
 STEP_MESSAGES = 64
 STEP_CHARACTERS = 50_000

@@ -16,7 +16,7 @@ import pytest
 from agent.errors import StoreCorrupt
 from agent.messages import Message
 from agent.store import Address
-from gateway.store.sqlite import reads
+from gateway.store.sqlite import health
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.hermes_process import hermes
 from tests.support.metrics_harness import metrics_harness
@@ -115,7 +115,7 @@ def test_what_newer_sqlite_says_of_the_index(found: list[str], told: str | None)
             return iter([(line,) for line in found])
 
     with closing(sqlite3.connect(":memory:", factory=Newer)) as connection:
-        assert reads.damage(connection) == told
+        assert health.damage(connection) == told
 
 
 async def test_the_gateway_looks_by_itself(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from agent.errors import NotFound, StoreError
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Fact, Split
-from gateway.store.sqlite import writes
-from gateway.store.sqlite.batch_writer import MAX_TOGETHER, Writer
+from gateway.store.sql import writes
+from gateway.store.sql.batch_writer import MAX_TOGETHER, Writer
 from gateway.store.sqlite.connection import ThreadedConnection, open_reader, open_writer
 from gateway.store.sqlite.store import SqliteStore
 
@@ -207,7 +207,7 @@ async def test_the_watch_on_the_event_loop_is_awake(path: Path) -> None:
     plain = sqlite3.connect(path)
     try:
         with pytest.raises(BlockingError):
-            from gateway.store.sqlite.reads import facts
+            from gateway.store.sql.reads import facts
 
             facts(plain, "p")
     finally:

@@ -11,7 +11,7 @@ import pytest
 from agent.errors import NotFound, StoreError
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, LearnedWindow, SessionStore, Split
-from gateway.store.sqlite.validation import title_from
+from gateway.store.sql.rows import title_from
 
 
 async def test_an_address_has_one_conversation(store: SessionStore) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from agent.fts_text import parse_query
 from agent.messages import Message, Role
 from agent.store import Address, Conversation, SearchHit, SessionStore, Split
-from gateway.store.sqlite.search import SCORED, Scope, find
+from gateway.store.sql.database import Scope
+from gateway.store.sqlite.search import SCORED, find
 from gateway.store.sqlite.search_index import Entry, index_in_memory
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address, Conversation
-from gateway.store.sqlite import writes
-from gateway.store.sqlite.batch_writer import Writer
+from gateway.store.sql import writes
+from gateway.store.sql.batch_writer import Writer
 from gateway.store.sqlite.connection import open_writer
 from gateway.store.sqlite.search_index import STEP_MESSAGES, Indexer, advance, index_in_memory, progress
 from gateway.store.sqlite.store import SqliteStore

@@ -11,6 +11,7 @@ import pytest
 
 from agent.llm import Usage
 from agent.store import Conversation, SessionStore, Spent
+from gateway.store.sql.writes import record_usage
 from gateway.store.sqlite.migrate import load_migrations, migrate
 
 
@@ -58,6 +59,6 @@ def test_calls_of_earlier_days_are_added_up_once(tmp_path: Path) -> None:
         old.execute("INSERT INTO sessions VALUES (1, 's', 'c', NULL, NULL, '', '', NULL, NULL, 0)")
         old.execute("INSERT INTO conversations VALUES (1, 'c', 'web', '1', '', '', 'ada', 's', 0)")
         migrate(old, load_migrations())
-        old.execute(call, (4, 1.0, 864_000.0))
+        record_usage(old, "s", Usage(100, 10, 50, 5, 1.0), "m", "turn", "ada", 864_000.0)
         sums = "SELECT calls, prompt_tokens, cache_read_tokens, cost_usd, unpriced_calls FROM spending ORDER BY day"
         assert old.execute(sums).fetchall() == [(2, 200, 100, 0.5, 1), (2, 200, 100, 1.25, 0)]

@@ -19,7 +19,7 @@ from agent.errors import HermesError, NewerSchema, StoreCorrupt, StoreError, Sto
 from agent.messages import Message
 from agent.store import Address, Conversation, Split
 from gateway.store.errors import as_store_error
-from gateway.store.sqlite import reads
+from gateway.store.sql import reads
 from gateway.store.sqlite.connection import open_writer
 from gateway.store.sqlite.store import SqliteStore
 

@@ -14,11 +14,13 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
+from agent.llm import Usage
 from agent.store import Address
 from gateway.access import Pairing
 from gateway.config.schema import Config
 from gateway.core.inbox_codec import encode_local
 from gateway.platforms.base import Health
+from gateway.store.sql.writes import record_usage
 from gateway.types import OWNER, Author, InboundMessage
 from tests.support.browser import IN_A_BROWSER, Tab
 from tests.support.dashboard_harness import (
@@ -71,20 +73,10 @@ def _spend(connection: sqlite3.Connection, session_id: str) -> None:
     chance = random.Random(7)
     for day in range(30):
         for _ in range(chance.randrange(2, 12)):
-            connection.execute(
-                """
-                INSERT INTO model_calls (session_id, purpose, model, prompt_tokens, completion_tokens,
-                    cache_read_tokens, cache_write_tokens, cost_usd, created_at, spender)
-                VALUES (?, 'turn', ?, 21000, 700, 16000, 900, ?, ?, ?)
-                """,
-                (
-                    session_id,
-                    chance.choices(MODELS, (6, 3, 2, 1))[0],
-                    chance.choice((0.04, 0.09, 0.2)),
-                    time.time() - day * 86_400,
-                    f"telegram:{chance.randrange(4711, 4714)}",
-                ),
-            )
+            model = chance.choices(MODELS, (6, 3, 2, 1))[0]
+            usage = Usage(21_000, 700, 16_000, 900, chance.choice((0.04, 0.09, 0.2)))
+            spender = f"telegram:{chance.randrange(4711, 4714)}"
+            record_usage(connection, session_id, usage, model, "turn", spender, time.time() - day * 86_400)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""`Inbox` in SQLite."""
+# ruff: noqa: S608 - only our own constants are put into the SQL; values are always bound
+"""`Inbox` in SQL."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,91 +12,22 @@ from typing import Any
 
 from agent.messages import Message
 from gateway.errors import QueueFull
-from gateway.store.ports import Fence, InboxMessage, Payload, QueueLimits
-from gateway.store.reports import ParkedItem
-from gateway.store.sqlite import outbox
-from gateway.store.sqlite.database import Database
-from gateway.store.sqlite.queue_status import Counts, inbox_counts, parked_messages
-from gateway.store.sqlite.rows import place_from
-from gateway.store.sqlite.validation import storable
+from gateway.store.ports import InboxMessage, Payload, QueueLimits
+from gateway.store.sql import outbox
+from gateway.store.sql.database import Connection, Part, read, write
+from gateway.store.sql.reports import inbox_counts, parked_messages
+from gateway.store.sql.rows import place_from, storable
 from gateway.text.unicode import is_blank
 from gateway.types import Place
 
 _RETENTION_SECONDS = 30 * 86_400.0
 """How long done messages are kept. Telegram repeats updates for a day, and Discord history is read as far back."""
 
-
-class SqliteInbox:
-    def __init__(self, database: Database, fence: Fence | None = None) -> None:
-        self._database = database
-        self._fence = fence
-
-    async def first_seen_at(self, platform: str) -> float:
-        return await self._database.write(_first_seen_at, platform, fence=self._fence, durable=False)
-
-    async def add(self, message: InboxMessage, *, limits: QueueLimits | None = None) -> bool:
-        return await self._database.write(_add, message, limits, fence=self._fence)
-
-    async def replace_payload(self, message_id: str, payload: Payload) -> bool:
-        return await self._database.write(_replace_payload, message_id, payload, fence=self._fence)
-
-    async def waiting(self, platform: str) -> list[InboxMessage]:
-        return await self._database.read(_waiting, platform)
-
-    async def is_waiting(self, message_id: str) -> bool:
-        return await self._database.read(_is_waiting, message_id)
-
-    async def latest_ids(self, platform: str, *, limit: int) -> dict[Place, str]:
-        return await self._database.read(_latest_ids, platform, limit)
-
-    async def start_attempt(self, message_id: str) -> int:
-        return await self._database.write(_start_attempt, message_id, fence=self._fence, durable=False)
-
-    async def mark_done(
-        self, message_ids: Sequence[str], *, conversation_id: str = "", notice_id: str = "", notice: str = ""
-    ) -> bool:
-        return await self._database.write(
-            _mark_done, message_ids, conversation_id, notice_id, notice, fence=self._fence
-        )
-
-    async def cancel_attempt(self, message_id: str, times: int = 1) -> None:
-        await self._database.write(_cancel_attempt, message_id, times, fence=self._fence, durable=False)
-
-    async def park(
-        self,
-        message_ids: Sequence[str],
-        reason: str,
-        *,
-        conversation_id: str = "",
-        notice_id: str = "",
-        notice: str = "",
-    ) -> bool:
-        return await self._database.write(
-            _park, message_ids, reason, conversation_id, notice_id, notice, fence=self._fence
-        )
-
-    async def purge_old(self) -> None:
-        before = time.time() - _RETENTION_SECONDS
-        while await self._database.write(_purge_old, before, fence=self._fence, durable=False):
-            pass  # small steps, between which others write
-
-    async def parked(self) -> list[ParkedItem]:
-        return await self._database.read(parked_messages)
-
-    async def counts(self) -> Counts:
-        return await self._database.read(inbox_counts)
-
-    async def is_superseded(self, message_id: str) -> bool:
-        return await self._database.read(_is_superseded, message_id)
-
-    async def unpark(self, message_id: str) -> InboxMessage | None:
-        return await self._database.write(_unpark, message_id, fence=self._fence)
-
-    async def dismiss(self, message_id: str) -> bool:
-        return await self._database.write(_dismiss, message_id, fence=self._fence)
+_ZEROS = "0" * 20
+"""The length of the longest number that a service gives a message."""
 
 
-def mark_done(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
+def mark_done(connection: Connection, message_ids: Sequence[str]) -> None:
     """Mark messages as done in the transaction that answers them; their text is in the conversation by then."""
     connection.executemany(
         "UPDATE inbox SET state = 'done', payload = '{}' WHERE id = ? AND state = 'waiting'",
@@ -105,7 +36,7 @@ def mark_done(connection: sqlite3.Connection, message_ids: Sequence[str]) -> Non
 
 
 def answer(
-    connection: sqlite3.Connection,
+    connection: Connection,
     conversation_id: str,
     messages: Sequence[Message],
     answers: str,
@@ -125,14 +56,14 @@ def answer(
     mark_done(connection, settles)
 
 
-def _first_seen_at(connection: sqlite3.Connection, platform: str) -> float:
+def _first_seen_at(connection: Connection, platform: str) -> float:
     connection.execute(
         "INSERT INTO bots (platform, since) VALUES (?, ?) ON CONFLICT DO NOTHING", (platform, time.time())
     )
     return float(connection.execute("SELECT since FROM bots WHERE platform = ?", (platform,)).fetchone()[0])
 
 
-def _add(connection: sqlite3.Connection, message: InboxMessage, limits: QueueLimits | None) -> bool:
+def _add(connection: Connection, message: InboxMessage, *, limits: QueueLimits | None = None) -> bool:
     place = None if message.place is None else _as_json(asdict(message.place))
     if connection.execute("SELECT 1 FROM inbox WHERE id = ?", (message.id,)).fetchone():
         return False  # a repeated message must not be refused as one too many
@@ -146,21 +77,29 @@ def _add(connection: sqlite3.Connection, message: InboxMessage, limits: QueueLim
 
 
 def _check_limits(
-    connection: sqlite3.Connection, message: InboxMessage, place: str | None, limits: QueueLimits
+    connection: Connection, message: InboxMessage, place: str | None, limits: QueueLimits
 ) -> None:
     """Raise QueueFull. In a group, one person cannot use up the limit of the others."""
-    total, own = connection.execute(
+    waiting = connection.execute(
         """
-        SELECT count(*), count(*) FILTER (WHERE json_extract(payload, '$.author.id') = ?)
-        FROM inbox INDEXED BY inbox_waiting WHERE state = 'waiting' AND platform = ? AND place = ?
+        SELECT payload FROM inbox INDEXED BY inbox_waiting WHERE state = 'waiting' AND platform = ? AND place = ?
         """,
-        (message.payload["author"]["id"], message.platform, place),
-    ).fetchone()
+        (message.platform, place),
+    ).fetchall()
+    total, own = len(waiting), 0
+    if total >= limits.per_person:
+        author = message.payload["author"]["id"]
+        own = sum(_author_id(payload) == author for (payload,) in waiting)
     if own >= limits.per_person or total >= limits.total:
         raise QueueFull(own if own >= limits.per_person else total)
 
 
-def _replace_payload(connection: sqlite3.Connection, message_id: str, payload: Payload) -> bool:
+def _author_id(payload: str) -> Any:
+    author = json.loads(payload).get("author")
+    return author.get("id") if isinstance(author, dict) else None
+
+
+def _replace_payload(connection: Connection, message_id: str, payload: Payload) -> bool:
     written = connection.execute(
         "UPDATE inbox SET payload = ? WHERE id = ? AND state = 'waiting' AND attempts = 0",
         (_as_json(payload), message_id),
@@ -168,7 +107,7 @@ def _replace_payload(connection: sqlite3.Connection, message_id: str, payload: P
     return written.rowcount > 0
 
 
-def _waiting(connection: sqlite3.Connection, platform: str) -> list[InboxMessage]:
+def _waiting(connection: Connection, platform: str) -> list[InboxMessage]:
     rows = connection.execute(
         """
         SELECT id, payload, place, number, attempts FROM inbox INDEXED BY inbox_waiting
@@ -190,15 +129,16 @@ def _message_from(
         return InboxMessage(message_id, platform, {}, None, number, attempts)
 
 
-def _is_waiting(connection: sqlite3.Connection, message_id: str) -> bool:
+def _is_waiting(connection: Connection, message_id: str) -> bool:
     row = connection.execute("SELECT state FROM inbox WHERE id = ?", (message_id,)).fetchone()
     return row is not None and row[0] == "waiting"
 
 
-def _latest_ids(connection: sqlite3.Connection, platform: str, limit: int) -> dict[Place, str]:
+def _latest_ids(connection: Connection, platform: str, *, limit: int) -> dict[Place, str]:
+    # Padded with zeros, so that the largest number is the last one in alphabetical order.
     rows = connection.execute(
-        """
-        SELECT place, max(CAST(number AS INTEGER)) FROM inbox
+        f"""
+        SELECT place, max(substr('{_ZEROS}' || number, length(number) + 1)) FROM inbox
         WHERE platform = ? AND place IS NOT NULL AND number <> ''
         GROUP BY place ORDER BY max(seq) DESC LIMIT ?
         """,
@@ -207,11 +147,11 @@ def _latest_ids(connection: sqlite3.Connection, platform: str, limit: int) -> di
     found: dict[Place, str] = {}
     for place, number in rows:
         with suppress(ValueError):
-            found[place_from(place)] = str(number)
+            found[place_from(place)] = number.lstrip("0") or "0"
     return found
 
 
-def _start_attempt(connection: sqlite3.Connection, message_id: str) -> int:
+def _start_attempt(connection: Connection, message_id: str) -> int:
     row = connection.execute(
         "UPDATE inbox SET attempts = attempts + 1 WHERE id = ? RETURNING attempts", (message_id,)
     ).fetchone()
@@ -219,11 +159,12 @@ def _start_attempt(connection: sqlite3.Connection, message_id: str) -> int:
 
 
 def _mark_done(
-    connection: sqlite3.Connection,
+    connection: Connection,
     message_ids: Sequence[str],
-    conversation_id: str,
-    notice_id: str,
-    notice: str,
+    *,
+    conversation_id: str = "",
+    notice_id: str = "",
+    notice: str = "",
 ) -> bool:
     mark_done(connection, message_ids)
     if not notice:
@@ -238,26 +179,34 @@ def _mark_done(
     )
 
 
-def _cancel_attempt(connection: sqlite3.Connection, message_id: str, times: int) -> None:
-    connection.execute("UPDATE inbox SET attempts = max(0, attempts - ?) WHERE id = ?", (times, message_id))
+def _cancel_attempt(connection: Connection, message_id: str, times: int = 1) -> None:
+    connection.execute(
+        """
+        UPDATE inbox SET attempts = CASE WHEN attempts > :times THEN attempts - :times ELSE 0 END WHERE id = :id
+        """,
+        {"times": times, "id": message_id},
+    )
 
 
 def _park(
-    connection: sqlite3.Connection,
+    connection: Connection,
     message_ids: Sequence[str],
     reason: str,
-    conversation_id: str,
-    notice_id: str,
-    notice: str,
+    *,
+    conversation_id: str = "",
+    notice_id: str = "",
+    notice: str = "",
 ) -> bool:
     connection.execute(
         "UPDATE inbox SET state = 'parked', reason = ? WHERE id = ? AND state = 'waiting'",
         (reason, message_ids[0]),
     )
-    return _mark_done(connection, message_ids, conversation_id, notice_id, notice)
+    return _mark_done(
+        connection, message_ids, conversation_id=conversation_id, notice_id=notice_id, notice=notice
+    )
 
 
-def _is_superseded(connection: sqlite3.Connection, message_id: str) -> bool:
+def _is_superseded(connection: Connection, message_id: str) -> bool:
     row = connection.execute(
         """
         SELECT conversations.live_session_id <> said.session_id OR EXISTS (
@@ -274,7 +223,7 @@ def _is_superseded(connection: sqlite3.Connection, message_id: str) -> bool:
     return bool(row and row[0])
 
 
-def _unpark(connection: sqlite3.Connection, message_id: str) -> InboxMessage | None:
+def _unpark(connection: Connection, message_id: str) -> InboxMessage | None:
     row = connection.execute(
         """
         UPDATE inbox SET state = 'waiting', attempts = 0, reason = '' WHERE id = ? AND state = 'parked'
@@ -285,14 +234,14 @@ def _unpark(connection: sqlite3.Connection, message_id: str) -> InboxMessage | N
     return _message_from(*row) if row else None
 
 
-def _dismiss(connection: sqlite3.Connection, message_id: str) -> bool:
+def _dismiss(connection: Connection, message_id: str) -> bool:
     written = connection.execute(
         "UPDATE inbox SET state = 'done', payload = '{}' WHERE id = ? AND state = 'parked'", (message_id,)
     )
     return written.rowcount > 0
 
 
-def _purge_old(connection: sqlite3.Connection, before: float) -> bool:
+def _purge_old(connection: Connection, before: float) -> bool:
     """Delete some of the oldest rows; parked rows stay. Returns whether there may be more."""
     gone = [
         connection.execute(
@@ -315,3 +264,26 @@ def _purge_old(connection: sqlite3.Connection, before: float) -> bool:
 
 def _as_json(value: Any) -> str:
     return storable(json.dumps(value, ensure_ascii=False))
+
+
+class SqlInbox(Part):
+    first_seen_at = write(_first_seen_at, durable=False)
+    add = write(_add)
+    replace_payload = write(_replace_payload)
+    waiting = read(_waiting)
+    is_waiting = read(_is_waiting)
+    latest_ids = read(_latest_ids)
+    start_attempt = write(_start_attempt, durable=False)
+    cancel_attempt = write(_cancel_attempt, durable=False)
+    mark_done = write(_mark_done)
+    park = write(_park)
+    parked = read(parked_messages)
+    counts = read(inbox_counts)
+    is_superseded = read(_is_superseded)
+    unpark = write(_unpark)
+    dismiss = write(_dismiss)
+
+    async def purge_old(self) -> None:
+        before = time.time() - _RETENTION_SECONDS
+        while await self._database.write(_purge_old, before, fence=self._fence, durable=False):
+            pass  # small steps, between which others write

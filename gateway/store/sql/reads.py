@@ -1,10 +1,8 @@
 # ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
-"""The queries of `SqliteSessions`. Each runs on the thread of a reader."""
+"""The queries of `SqlSessions`. Each runs on a connection for reading."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -12,15 +10,15 @@ from agent.errors import NotFound
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, LearnedWindow, Overview, Session, Spent
-from gateway.store.sqlite.rows import (
+from gateway.store.sql.database import Connection, batches, marks
+from gateway.store.sql.rows import (
     CONVERSATION_COLUMNS,
     MESSAGE_COLUMNS,
     SESSION_COLUMNS,
     conversation_from,
     messages_from,
-    session_from,
+    title_from,
 )
-from gateway.store.sqlite.validation import title_from
 
 T = TypeVar("T")
 
@@ -56,17 +54,19 @@ LISTED_COLUMNS = f"""
 """
 """The columns of `listed` conversations, with their first message and the numbers of messages and sessions."""
 
+NO_LIMIT = 1_000_000_000
+
 UPDATED_AT = "coalesce((SELECT created_at FROM messages WHERE seq = last_seq), created_at)"
 
 
-def conversation(connection: sqlite3.Connection, conversation_id: str) -> Conversation:
+def conversation(connection: Connection, conversation_id: str) -> Conversation:
     row = connection.execute(
         f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation_id,)
     ).fetchone()
     return conversation_from(_found(row, conversation_id))
 
 
-def conversation_at(connection: sqlite3.Connection, address: Address) -> Conversation | None:
+def conversation_at(connection: Connection, address: Address) -> Conversation | None:
     row = connection.execute(
         f"""
         SELECT {CONVERSATION_COLUMNS} FROM conversations
@@ -77,39 +77,45 @@ def conversation_at(connection: sqlite3.Connection, address: Address) -> Convers
     return conversation_from(row) if row else None
 
 
+def conversation_filter(person: str | None, platform: str | None) -> tuple[str, list[str]]:
+    """Return a condition on conversations and its values."""
+    wanted = {"person": person, "platform": platform}
+    given = {column: value for column, value in wanted.items() if value is not None}
+    return " AND ".join(["TRUE", *(f"{column} = ?" for column in given)]), list(given.values())
+
+
 def conversations(
-    connection: sqlite3.Connection, person: str | None, platform: str | None, limit: int
+    connection: Connection, *, person: str | None = None, platform: str | None = None, limit: int = 50
 ) -> list[Overview]:
+    condition, values = conversation_filter(person, platform)
     rows = connection.execute(
         f"""
         WITH listed AS (
-            SELECT *, {LAST_SEQ} AS last_seq
-            FROM conversations
-            WHERE (:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)
-            ORDER BY last_seq DESC, seq DESC
-            LIMIT :limit
+            SELECT seq, {CONVERSATION_COLUMNS}, {LAST_SEQ} AS last_seq FROM conversations WHERE {condition}
+            ORDER BY last_seq DESC NULLS LAST, seq DESC
+            LIMIT ?
         )
-        SELECT {LISTED_COLUMNS}, {UPDATED_AT} FROM listed ORDER BY last_seq DESC, seq DESC
+        SELECT {LISTED_COLUMNS}, {UPDATED_AT} FROM listed ORDER BY last_seq DESC NULLS LAST, seq DESC
         """,
-        {"person": person, "platform": platform, "limit": max(limit, 0)},
+        (*values, max(limit, 0)),
     ).fetchall()
     return [Overview(conversation_from(row[:-4]), title_from(row[-4]), *row[-3:]) for row in rows]
 
 
-def session(connection: sqlite3.Connection, session_id: str) -> Session:
+def session(connection: Connection, session_id: str) -> Session:
     row = connection.execute(f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    return session_from(_found(row, session_id))
+    return Session(*_found(row, session_id))
 
 
-def sessions(connection: sqlite3.Connection, conversation_id: str) -> list[Session]:
+def sessions(connection: Connection, conversation_id: str) -> list[Session]:
     rows = connection.execute(
         f"SELECT {SESSION_COLUMNS} FROM sessions WHERE conversation_id = ? ORDER BY seq", (conversation_id,)
     ).fetchall()
     _found(rows, conversation_id)  # every conversation has a session
-    return [session_from(row) for row in rows]
+    return [Session(*row) for row in rows]
 
 
-def lineage(connection: sqlite3.Connection, session_id: str) -> list[Session]:
+def lineage(connection: Connection, session_id: str) -> list[Session]:
     rows = connection.execute(
         f"""
         {ANCESTRY}
@@ -118,10 +124,10 @@ def lineage(connection: sqlite3.Connection, session_id: str) -> list[Session]:
         (session_id,),
     ).fetchall()
     _found(rows, session_id)
-    return [session_from(row) for row in rows]
+    return [Session(*row) for row in rows]
 
 
-def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
+def history(connection: Connection, session_id: str) -> list[Message]:
     """Return the context of the session and its own messages and notes, in order.
 
     Positions are negative and seqs are positive, so that one ORDER BY sorts both. A note in the context is not
@@ -130,7 +136,7 @@ def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
     rows = connection.execute(
         f"""
         SELECT {MESSAGE_COLUMNS}, position AS place
-        FROM (SELECT position, message_seq FROM session_context WHERE session_id = :session)
+        FROM (SELECT position, message_seq FROM session_context WHERE session_id = :session) AS context
         JOIN messages ON seq = message_seq
         UNION ALL
         SELECT {MESSAGE_COLUMNS}, seq FROM messages
@@ -148,7 +154,7 @@ def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
     return messages
 
 
-def transcript(connection: sqlite3.Connection, conversation_id: str, limit: int | None) -> list[Message]:
+def transcript(connection: Connection, conversation_id: str, *, limit: int | None = None) -> list[Message]:
     """Return the messages of the live session and its ancestors; the index selects the newest before any is read."""
     live = conversation(connection, conversation_id).live_session_id
     rows = connection.execute(
@@ -162,12 +168,12 @@ def transcript(connection: sqlite3.Connection, conversation_id: str, limit: int 
         )
         ORDER BY seq
         """,
-        (live, -1 if limit is None else max(limit, 0)),
+        (live, NO_LIMIT if limit is None else max(limit, 0)),
     )
     return messages_from(rows)
 
 
-def compactions(connection: sqlite3.Connection, conversation_id: str) -> list[tuple[str, Compaction]]:
+def compactions(connection: Connection, conversation_id: str) -> list[tuple[str, Compaction]]:
     conversation(connection, conversation_id)
     rows = connection.execute(
         """
@@ -181,12 +187,12 @@ def compactions(connection: sqlite3.Connection, conversation_id: str) -> list[tu
     return [(session_id, Compaction(*values)) for session_id, *values in rows]
 
 
-def usage(connection: sqlite3.Connection, conversation_id: str | None, since: float) -> Usage:
+def usage(connection: Connection, *, conversation_id: str | None = None, since: float = 0.0) -> Usage:
     calls = "model_calls"
     if conversation_id is not None:
         conversation(connection, conversation_id)
         of_conversation = "SELECT id FROM sessions WHERE conversation_id = :conversation"
-        calls = f"({of_conversation}) JOIN model_calls ON session_id = id"
+        calls = f"({of_conversation}) AS own JOIN model_calls ON session_id = id"
     row = connection.execute(
         f"""
         SELECT coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
@@ -198,7 +204,7 @@ def usage(connection: sqlite3.Connection, conversation_id: str | None, since: fl
     return Usage(*row)
 
 
-def spent(connection: sqlite3.Connection, spender: str | None, since: float) -> Spent:
+def spent(connection: Connection, *, spender: str | None = None, since: float = 0.0) -> Spent:
     """Add up costs along an index: this query runs before each model call."""
     whose = "" if spender is None else "spender = :spender AND"
     row = connection.execute(
@@ -212,22 +218,24 @@ def spent(connection: sqlite3.Connection, spender: str | None, since: float) -> 
     return Spent(*row)
 
 
-def facts(connection: sqlite3.Connection, person: str) -> list[Fact]:
+def facts(connection: Connection, person: str) -> list[Fact]:
     rows = connection.execute(
         "SELECT id, text, created_at, after_outside FROM facts WHERE person = ? ORDER BY seq", (person,)
     ).fetchall()
     return [Fact(id_, text, at, bool(after_outside)) for id_, text, at, after_outside in rows]
 
 
-def known(connection: sqlite3.Connection, message_ids: Sequence[str]) -> set[str]:
-    asked = json.dumps(list(message_ids))
-    rows = connection.execute(
-        "SELECT messages.id FROM json_each(?) JOIN messages ON messages.id = json_each.value", (asked,)
-    ).fetchall()
-    return {row[0] for row in rows}
+def known(connection: Connection, message_ids: Sequence[str]) -> set[str]:
+    return {
+        message_id
+        for batch in batches(list(message_ids))
+        for (message_id,) in connection.execute(
+            f"SELECT id FROM messages WHERE id IN ({marks(batch)})", batch
+        )
+    }
 
 
-def learned_windows(connection: sqlite3.Connection) -> list[LearnedWindow]:
+def learned_windows(connection: Connection) -> list[LearnedWindow]:
     rows = connection.execute("SELECT model, believed, tokens, named, learned_at FROM model_windows")
     windows = []
     for key, believed, tokens, named, at in rows:
@@ -236,7 +244,7 @@ def learned_windows(connection: sqlite3.Connection) -> list[LearnedWindow]:
     return windows
 
 
-def load_state(connection: sqlite3.Connection, conversation_id: str, key: str) -> str | None:
+def load_state(connection: Connection, conversation_id: str, key: str) -> str | None:
     row = connection.execute(
         """
         SELECT value FROM conversations LEFT JOIN conversation_state ON conversation_id = id AND key = ?
@@ -252,10 +260,3 @@ def _found(answer: T | None, wanted: str) -> T:
     if not answer:
         raise NotFound(f"({wanted})")
     return answer
-
-
-def damage(connection: sqlite3.Connection) -> str | None:
-    """Return the damage that SQLite finds in the whole file, or None. Ignores the search index, which SQLite checks
-    from 3.44 on: it can be rebuilt, and `index_damage` checks it."""
-    found = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if "FTS5 table" not in row[0]]
-    return None if found in ([], ["ok"]) else "; ".join(found)

@@ -1,10 +1,8 @@
 # ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
-"""`ConversationReports` in SQLite: lists, transcripts and the session tree of conversations."""
+"""`ConversationReports` in SQL: lists, transcripts and the session tree of conversations."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
@@ -21,11 +19,16 @@ from gateway.store.reports import (
     SessionInfo,
     TranscriptPage,
 )
-from gateway.store.sqlite import reads
-from gateway.store.sqlite.database import Database
-from gateway.store.sqlite.rows import MESSAGE_COLUMNS, conversation_from, messages_from, place_from
-from gateway.store.sqlite.search import Scope, search
-from gateway.store.sqlite.validation import title_from
+from gateway.store.sql import reads
+from gateway.store.sql.database import Connection, Part, Scope, batches, marks, read
+from gateway.store.sql.rows import (
+    CONVERSATION_COLUMNS,
+    MESSAGE_COLUMNS,
+    conversation_from,
+    messages_from,
+    place_from,
+    title_from,
+)
 from gateway.types import Place
 
 _MAX_EXTRA_RESULTS = 50
@@ -33,7 +36,7 @@ _MAX_EXTRA_RESULTS = 50
 
 _ROWS = f"""
     WITH listed AS (
-        SELECT *, {reads.LAST_SEQ} AS last_seq FROM conversations WHERE id IN (SELECT value FROM json_each(?))
+        SELECT {CONVERSATION_COLUMNS}, {reads.LAST_SEQ} AS last_seq FROM conversations WHERE id IN ({{ids}})
     )
     SELECT {reads.LISTED_COLUMNS},
         coalesce(
@@ -52,8 +55,6 @@ _ROWS = f"""
     FROM listed
 """
 
-_FILTER = "(:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)"
-
 _MESSAGES_UP_TO = f"""
     {reads.ANCESTRY}
     SELECT seq FROM messages
@@ -65,7 +66,7 @@ _REMOVED = """
         SELECT position AS place, message_seq FROM session_context WHERE session_id = :parent
         UNION ALL
         SELECT seq, seq FROM messages WHERE session_id = :parent AND kind = 'said' AND created_at <= :at
-    ) JOIN messages ON seq = message_seq
+    ) AS before JOIN messages ON seq = message_seq
     WHERE kind <> 'note' AND coalesce(source_id, id) NOT IN (
         SELECT coalesce(source_id, id) FROM session_context JOIN messages ON seq = message_seq
         WHERE session_context.session_id = :child
@@ -74,58 +75,13 @@ _REMOVED = """
 """Messages in the context of the parent of which the child has neither the original nor a truncated copy."""
 
 
-class SqliteConversationReports:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def page(
-        self, *, person: str | None, platform: str | None, first: int, limit: int
-    ) -> ConversationPage:
-        return await self._database.read(_page, person, platform, first, limit)
-
-    async def rows(self, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
-        return await self._database.read(_rows, conversation_ids)
-
-    async def filter_options(self) -> FilterOptions:
-        return await self._database.read(_filter_options)
-
-    async def search(
-        self, text: str, *, person: str | None, platform: str | None, limit: int
-    ) -> list[SearchHit]:
-        return await self._database.read(search, text, Scope(person), limit, platform)
-
-    async def last_seq(self) -> int:
-        return await self._database.read(_last_seq)
-
-    async def version(self, conversation_id: str) -> tuple[object, ...]:
-        return await self._database.read(_version, conversation_id)
-
-    async def transcript_page(self, session_id: str, *, first: int | None, limit: int) -> TranscriptPage:
-        return await self._database.read(_transcript_page, session_id, first, limit)
-
-    async def locate_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
-        return await self._database.read(_locate_message, conversation_id, message_id)
-
-    async def sessions(self, conversation_id: str) -> list[SessionInfo]:
-        return await self._database.read(_sessions, conversation_id)
-
-    async def context_samples(self, session_id: str) -> list[ContextSample]:
-        return await self._database.read(_context_samples, session_id)
-
-    async def compaction_diff(self, session_id: str, *, first: int, limit: int) -> CompactionDiff:
-        return await self._database.read(_compaction_diff, session_id, first, limit)
-
-    async def reply_place(self, conversation: Conversation) -> Place | None:
-        return await self._database.read(_reply_place, conversation)
-
-
 def _page(
-    connection: sqlite3.Connection, person: str | None, platform: str | None, first: int, limit: int
+    connection: Connection, *, person: str | None, platform: str | None, first: int, limit: int
 ) -> ConversationPage:
     """Return a page of conversations; only the rows on the page are read."""
+    condition, values = reads.conversation_filter(person, platform)
     active = connection.execute(
-        f"SELECT {reads.LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {_FILTER}",
-        {"person": person, "platform": platform},
+        f"SELECT {reads.LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {condition}", values
     )
     newest = sorted((row for row in active if row[0] is not None), reverse=True)
     ids = [conversation_id for _, _, conversation_id in newest[first : first + limit]]
@@ -133,9 +89,12 @@ def _page(
     return ConversationPage([described[each] for each in ids], len(newest))
 
 
-def _rows(connection: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
-    rows = connection.execute(_ROWS, (json.dumps(list(conversation_ids)),)).fetchall()
-    return {row[0]: _row_from(row) for row in rows}
+def _rows(connection: Connection, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
+    return {
+        row[0]: _row_from(row)
+        for batch in batches(conversation_ids)
+        for row in connection.execute(_ROWS.format(ids=marks(batch)), batch)
+    }
 
 
 def _row_from(row: tuple[Any, ...]) -> ConversationRow:
@@ -152,7 +111,7 @@ def _row_from(row: tuple[Any, ...]) -> ConversationRow:
     )
 
 
-def _filter_options(connection: sqlite3.Connection) -> FilterOptions:
+def _filter_options(connection: Connection) -> FilterOptions:
     """Return the filter options. People are named by service, so the name of a bot (`telegram/work`) is cut off."""
     platforms = connection.execute("SELECT DISTINCT platform FROM conversations ORDER BY platform").fetchall()
     names = {
@@ -163,11 +122,11 @@ def _filter_options(connection: sqlite3.Connection) -> FilterOptions:
     return FilterOptions([name for (name,) in platforms], [(key, names.get(key) or key) for (key,) in people])
 
 
-def _last_seq(connection: sqlite3.Connection) -> int:
+def _last_seq(connection: Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM messages").fetchone()[0])
 
 
-def _version(connection: sqlite3.Connection, conversation_id: str) -> tuple[object, ...]:
+def _version(connection: Connection, conversation_id: str) -> tuple[object, ...]:
     row = connection.execute(
         f"""
         SELECT live_session_id, {reads.LAST_SEQ},
@@ -183,10 +142,12 @@ def _version(connection: sqlite3.Connection, conversation_id: str) -> tuple[obje
 
 
 def _transcript_page(
-    connection: sqlite3.Connection, session_id: str, first: int | None, limit: int
+    connection: Connection, session_id: str, *, first: int | None, limit: int
 ) -> TranscriptPage:
     """Return a page of messages; the index selects them before any is read."""
-    (total,) = connection.execute(f"SELECT count(*) FROM ({_MESSAGES_UP_TO})", (session_id,)).fetchone()
+    (total,) = connection.execute(
+        f"SELECT count(*) FROM ({_MESSAGES_UP_TO}) AS said", (session_id,)
+    ).fetchone()
     first = max(1, total - limit + 1) if first is None else first
     rows = connection.execute(
         f"SELECT {MESSAGE_COLUMNS} FROM messages "
@@ -203,7 +164,7 @@ def _is_result(message: Message) -> bool:
     return message.role == "tool"
 
 
-def _locate_message(connection: sqlite3.Connection, conversation_id: str, message_id: str) -> tuple[str, int]:
+def _locate_message(connection: Connection, conversation_id: str, message_id: str) -> tuple[str, int]:
     live = reads.conversation(connection, conversation_id).live_session_id
     row = connection.execute(
         """
@@ -220,12 +181,12 @@ def _locate_message(connection: sqlite3.Connection, conversation_id: str, messag
     ).fetchone()
     session_id = live if leads_there else own
     (before,) = connection.execute(
-        f"SELECT count(*) FROM ({_MESSAGES_UP_TO} AND seq < ?)", (session_id, seq)
+        f"SELECT count(*) FROM ({_MESSAGES_UP_TO} AND seq < ?) AS said", (session_id, seq)
     ).fetchone()
     return session_id, before + 1
 
 
-def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[SessionInfo]:
+def _sessions(connection: Connection, conversation_id: str) -> list[SessionInfo]:
     """Return the sessions without their system prompts, which are long."""
     reads.conversation(connection, conversation_id)
     rows = connection.execute(
@@ -256,7 +217,7 @@ def _session_from(row: tuple[Any, ...]) -> SessionInfo:
     )
 
 
-def _context_samples(connection: sqlite3.Connection, session_id: str) -> list[ContextSample]:
+def _context_samples(connection: Connection, session_id: str) -> list[ContextSample]:
     rows = connection.execute(
         f"""
         {reads.ANCESTRY}
@@ -268,16 +229,14 @@ def _context_samples(connection: sqlite3.Connection, session_id: str) -> list[Co
     return [ContextSample(*row) for row in rows]
 
 
-def _compaction_diff(
-    connection: sqlite3.Connection, session_id: str, first: int, limit: int
-) -> CompactionDiff:
+def _compaction_diff(connection: Connection, session_id: str, *, first: int, limit: int) -> CompactionDiff:
     child = reads.session(connection, session_id)
     named = {"child": child.id, "parent": child.parent_id, "at": child.created_at}
     written = messages_from(
         connection.execute(
             f"""
             SELECT {MESSAGE_COLUMNS}
-            FROM (SELECT position, message_seq FROM session_context WHERE session_id = :child)
+            FROM (SELECT position, message_seq FROM session_context WHERE session_id = :child) AS context
             JOIN messages ON seq = message_seq
             WHERE session_id = :child AND kind IN ('summary', 'pruned') ORDER BY position
             """,
@@ -296,24 +255,41 @@ def _compaction_diff(
         {**named, "limit": limit, "first": first - 1},
     )
     left = TranscriptPage(messages_from(rows), first, total)
-    originals = messages_from(
-        connection.execute(
-            f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps([message.source_id for message in written if message.source_id]),),
+    originals = [
+        original
+        for batch in batches([message.source_id for message in written if message.source_id])
+        for original in messages_from(
+            connection.execute(f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id IN ({marks(batch)})", batch)
         )
-    )
+    ]
     return CompactionDiff(written, in_all - len(written), left, characters, originals)
 
 
-def _reply_place(connection: sqlite3.Connection, conversation: Conversation) -> Place | None:
+def _reply_place(connection: Connection, conversation: Conversation) -> Place | None:
     address = conversation.address
-    row = connection.execute(
-        """
-        SELECT place FROM inbox
-        WHERE platform = ? AND place IS NOT NULL
-            AND json_extract(place, '$.chat_id') = ? AND json_extract(place, '$.thread_id') = ?
-        ORDER BY seq DESC LIMIT 1
-        """,
-        (address.platform, address.chat_id, address.thread_id),
-    ).fetchone()
-    return place_from(row[0]) if row else None
+    rows = connection.execute(
+        "SELECT place FROM inbox WHERE platform = ? AND place IS NOT NULL GROUP BY place ORDER BY max(seq) DESC",
+        (address.platform,),
+    )
+    places = (place_from(place) for (place,) in rows)
+    wanted = (address.chat_id, address.thread_id)
+    return next((place for place in places if (place.chat_id, place.thread_id) == wanted), None)
+
+
+class SqlConversationReports(Part):
+    page = read(_page)
+    rows = read(_rows)
+    filter_options = read(_filter_options)
+    last_seq = read(_last_seq)
+    version = read(_version)
+    transcript_page = read(_transcript_page)
+    locate_message = read(_locate_message)
+    sessions = read(_sessions)
+    context_samples = read(_context_samples)
+    compaction_diff = read(_compaction_diff)
+    reply_place = read(_reply_place)
+
+    async def search(
+        self, text: str, *, person: str | None, platform: str | None, limit: int
+    ) -> list[SearchHit]:
+        return await self._database.search(text, Scope(person), limit, platform=platform)

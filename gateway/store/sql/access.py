@@ -1,64 +1,22 @@
-"""`Access` in SQLite: pairing requests, approved people and signed-out cookies."""
+"""`Access` in SQL: pairing requests, approved people and signed-out cookies."""
 
 from __future__ import annotations
 
 import hmac
-import sqlite3
 
 from gateway.store.access import AskingLimits, GuessingLimits, Paired, PairingLocked, PairingRequest
-from gateway.store.sqlite.database import Database
-from gateway.store.sqlite.validation import storable
+from gateway.store.sql.database import Connection, Part, read, write
+from gateway.store.sql.rows import storable
 
 
-class SqliteAccess:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def is_approved(self, platform: str, user_id: str) -> bool:
-        return await self._database.read(_is_approved, platform, user_id)
-
-    async def ask(self, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
-        return await self._database.write(_ask, request, digest, limits, fence=None)
-
-    async def is_pending(self, platform: str, digest: str, *, now: float) -> bool:
-        return await self._database.read(_is_pending, platform, digest, now)
-
-    async def approve(self, digest: str, *, by: str, now: float, limits: GuessingLimits) -> Paired | None:
-        return await self._database.write(_approve, digest, by, now, limits, fence=None)
-
-    async def deny(self, digest: str, *, now: float) -> bool:
-        return await self._database.write(_deny, digest, now, fence=None)
-
-    async def approve_person(self, platform: str, user_id: str, *, by: str, now: float) -> Paired | None:
-        return await self._database.write(_approve_person, platform, user_id, by, now, fence=None)
-
-    async def deny_person(self, platform: str, user_id: str, *, now: float) -> bool:
-        return await self._database.write(_deny_person, platform, user_id, now, fence=None)
-
-    async def revoke(self, platform: str, user_id: str) -> bool:
-        return await self._database.write(_revoke, platform, user_id, fence=None)
-
-    async def pending(self, *, now: float) -> list[PairingRequest]:
-        return await self._database.read(_pending, now)
-
-    async def approved(self) -> list[Paired]:
-        return await self._database.read(_approved)
-
-    async def add_sign_out(self, digest: str, *, until: float, now: float) -> None:
-        await self._database.write(_add_sign_out, digest, until, now, fence=None)
-
-    async def sign_outs(self) -> set[str]:
-        return await self._database.read(_sign_outs)
-
-
-def _is_approved(connection: sqlite3.Connection, platform: str, user_id: str) -> bool:
+def _is_approved(connection: Connection, platform: str, user_id: str) -> bool:
     row = connection.execute(
         "SELECT 1 FROM people WHERE platform = ? AND user_id = ?", (platform, user_id)
     ).fetchone()
     return row is not None
 
 
-def _is_pending(connection: sqlite3.Connection, platform: str, digest: str, now: float) -> bool:
+def _is_pending(connection: Connection, platform: str, digest: str, *, now: float) -> bool:
     row = connection.execute(
         """
         SELECT 1 FROM pairing_requests
@@ -69,7 +27,7 @@ def _is_pending(connection: sqlite3.Connection, platform: str, digest: str, now:
     return row is not None
 
 
-def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
+def _ask(connection: Connection, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
     """Store a request; requests older than the period of the limits are deleted."""
     now, who = request.asked_at, {"platform": request.platform, "user": request.user_id}
     _correct_future_times(connection, now)
@@ -102,7 +60,7 @@ def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, l
 
 
 def _approve(
-    connection: sqlite3.Connection, digest: str, by: str, now: float, limits: GuessingLimits
+    connection: Connection, digest: str, *, by: str, now: float, limits: GuessingLimits
 ) -> Paired | None:
     _correct_future_times(connection, now)
     _refuse_while_locked(connection, now, limits)
@@ -114,14 +72,14 @@ def _approve(
 
 
 def _approve_person(
-    connection: sqlite3.Connection, platform: str, user_id: str, by: str, now: float
+    connection: Connection, platform: str, user_id: str, *, by: str, now: float
 ) -> Paired | None:
     _correct_future_times(connection, now)
     seq = _find_person(connection, platform, user_id, now)
     return None if seq is None else _approve_request(connection, seq, by, now)
 
 
-def _approve_request(connection: sqlite3.Connection, seq: int, by: str, now: float) -> Paired:
+def _approve_request(connection: Connection, seq: int, by: str, now: float) -> Paired:
     connection.execute("UPDATE pairing_requests SET state = 'approved' WHERE seq = ?", (seq,))
     row = connection.execute(
         """
@@ -136,7 +94,7 @@ def _approve_request(connection: sqlite3.Connection, seq: int, by: str, now: flo
     return Paired(*row)
 
 
-def _correct_future_times(connection: sqlite3.Connection, now: float) -> None:
+def _correct_future_times(connection: Connection, now: float) -> None:
     """Move times in the future to now: the clock was set back."""
     connection.execute(
         """
@@ -147,7 +105,7 @@ def _correct_future_times(connection: sqlite3.Connection, now: float) -> None:
     )
 
 
-def _find(connection: sqlite3.Connection, digest: str, now: float) -> int | None:
+def _find(connection: Connection, digest: str, now: float) -> int | None:
     """Compare every code in constant time, so that the duration reveals nothing about a guess."""
     rows = connection.execute(
         "SELECT seq, code_hash FROM pairing_requests WHERE state = 'pending' AND expires_at > ?", (now,)
@@ -156,7 +114,7 @@ def _find(connection: sqlite3.Connection, digest: str, now: float) -> int | None
     return found[0] if found else None
 
 
-def _find_person(connection: sqlite3.Connection, platform: str, user_id: str, now: float) -> int | None:
+def _find_person(connection: Connection, platform: str, user_id: str, now: float) -> int | None:
     row = connection.execute(
         """
         SELECT seq FROM pairing_requests
@@ -167,7 +125,7 @@ def _find_person(connection: sqlite3.Connection, platform: str, user_id: str, no
     return int(row[0]) if row else None
 
 
-def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
+def _refuse_while_locked(connection: Connection, now: float, limits: GuessingLimits) -> None:
     """Raise PairingLocked after too many wrong codes. Attempts during a lock do not count, or it would never end,
     nor do attempts with times in the future."""
     wrong, latest = connection.execute(
@@ -180,33 +138,33 @@ def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: Gue
         raise PairingLocked(f"({max(1, round((until - now) / 60))} min)", until=until)
 
 
-def _record_wrong_code(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
+def _record_wrong_code(connection: Connection, now: float, limits: GuessingLimits) -> None:
     """Count a wrong code, and delete those that no longer count."""
     connection.execute("DELETE FROM pairing_failures WHERE at <= ? OR at > ?", (now - limits.seconds, now))
     connection.execute("INSERT INTO pairing_failures (at) VALUES (?)", (now,))
 
 
-def _deny(connection: sqlite3.Connection, digest: str, now: float) -> bool:
+def _deny(connection: Connection, digest: str, *, now: float) -> bool:
     return _deny_request(connection, _find(connection, digest, now))
 
 
-def _deny_person(connection: sqlite3.Connection, platform: str, user_id: str, now: float) -> bool:
+def _deny_person(connection: Connection, platform: str, user_id: str, *, now: float) -> bool:
     return _deny_request(connection, _find_person(connection, platform, user_id, now))
 
 
-def _deny_request(connection: sqlite3.Connection, seq: int | None) -> bool:
+def _deny_request(connection: Connection, seq: int | None) -> bool:
     if seq is None:
         return False
     connection.execute("UPDATE pairing_requests SET state = 'denied' WHERE seq = ?", (seq,))
     return True
 
 
-def _revoke(connection: sqlite3.Connection, platform: str, user_id: str) -> bool:
+def _revoke(connection: Connection, platform: str, user_id: str) -> bool:
     deleted = connection.execute("DELETE FROM people WHERE platform = ? AND user_id = ?", (platform, user_id))
     return deleted.rowcount > 0
 
 
-def _pending(connection: sqlite3.Connection, now: float) -> list[PairingRequest]:
+def _pending(connection: Connection, *, now: float) -> list[PairingRequest]:
     rows = connection.execute(
         """
         SELECT platform, user_id, name, asked_at, expires_at FROM pairing_requests
@@ -217,7 +175,7 @@ def _pending(connection: sqlite3.Connection, now: float) -> list[PairingRequest]
     return [PairingRequest(*row) for row in rows]
 
 
-def _approved(connection: sqlite3.Connection) -> list[Paired]:
+def _approved(connection: Connection) -> list[Paired]:
     rows = connection.execute(
         """
         SELECT platform, user_id, name, approved_by, approved_at FROM people
@@ -227,10 +185,31 @@ def _approved(connection: sqlite3.Connection) -> list[Paired]:
     return [Paired(*row) for row in rows]
 
 
-def _add_sign_out(connection: sqlite3.Connection, digest: str, until: float, now: float) -> None:
+def _add_sign_out(connection: Connection, digest: str, *, until: float, now: float) -> None:
     connection.execute("DELETE FROM sign_outs WHERE until <= ?", (now,))
-    connection.execute("INSERT OR REPLACE INTO sign_outs (digest, until) VALUES (?, ?)", (digest, until))
+    connection.execute(
+        """
+        INSERT INTO sign_outs (digest, until) VALUES (?, ?)
+        ON CONFLICT (digest) DO UPDATE SET until = excluded.until
+        """,
+        (digest, until),
+    )
 
 
-def _sign_outs(connection: sqlite3.Connection) -> set[str]:
+def _sign_outs(connection: Connection) -> set[str]:
     return {digest for (digest,) in connection.execute("SELECT digest FROM sign_outs")}
+
+
+class SqlAccess(Part):
+    is_approved = read(_is_approved)
+    is_pending = read(_is_pending)
+    pending = read(_pending)
+    approved = read(_approved)
+    sign_outs = read(_sign_outs)
+    ask = write(_ask)
+    approve = write(_approve)
+    deny = write(_deny)
+    approve_person = write(_approve_person)
+    deny_person = write(_deny_person)
+    revoke = write(_revoke)
+    add_sign_out = write(_add_sign_out)

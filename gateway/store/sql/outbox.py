@@ -1,10 +1,9 @@
 # ruff: noqa: S608 - only our own conditions are put into the SQL; values are always bound
-"""`Outbox` in SQLite."""
+"""`Outbox` in SQL."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from dataclasses import asdict, replace
 from typing import Any
@@ -12,12 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agent.ids import id_from
-from gateway.store.ports import UNREADABLE, DeliveryProgress, Fence, OutboxItem, OutboxKind
-from gateway.store.reports import ParkedItem
-from gateway.store.sqlite.database import Database
-from gateway.store.sqlite.queue_status import Counts, outbox_counts, parked_replies
-from gateway.store.sqlite.rows import place_from
-from gateway.store.sqlite.validation import storable
+from gateway.store.ports import UNREADABLE, DeliveryProgress, OutboxItem, OutboxKind
+from gateway.store.sql.database import Connection, Part, read, write
+from gateway.store.sql.reports import outbox_counts, parked_replies
+from gateway.store.sql.rows import place_from, storable
 
 _SHOWN_IN = TypeAdapter(tuple[str, ...])
 
@@ -35,58 +32,12 @@ _ANSWERED_HERE = """
     EXISTS (SELECT 1 FROM inbox WHERE inbox.id = outbox.turn_id AND inbox.place IS NOT NULL)
 """
 
-
 _STORED_TRANSIENT = "fleeting"
 """The value of `kind` in the rows of transient items, as earlier versions of Hermes wrote it."""
 
 
-class SqliteOutbox:
-    def __init__(self, database: Database, fence: Fence | None = None) -> None:
-        self._database = database
-        self._fence = fence
-
-    async def add(
-        self, item_id: str, *, conversation_id: str, turn_id: str, kind: OutboxKind, content: str
-    ) -> bool:
-        return await self._database.write(
-            _add, item_id, conversation_id, turn_id, kind, content, fence=self._fence
-        )
-
-    async def save_progress(self, platform: str, *items: OutboxItem) -> None:
-        # The state `sending` must survive a power cut. If `sent` is lost, the outcome is unknown, which is handled.
-        durable = any(item.progress.state == "sending" for item in items)
-        await self._database.write(_save_all, platform, items, fence=self._fence, durable=durable)
-
-    async def discard_unfinished(self, platform: str) -> None:
-        await self._database.write(_discard_unfinished, platform, fence=self._fence)
-
-    async def undelivered(self, platform: str) -> list[OutboxItem]:
-        readable, unreadable = await self._database.read(_undelivered, platform)
-        if unreadable:
-            await self._database.write(_park_unreadable, unreadable, fence=self._fence)
-        return readable
-
-    async def counts(self) -> Counts:
-        return await self._database.read(outbox_counts)
-
-    async def parked(self) -> list[ParkedItem]:
-        return await self._database.read(parked_replies)
-
-    async def is_parked(self, item_id: str) -> bool:
-        return await self._database.read(_is_parked, item_id)
-
-    async def may_be_half_seen(self, turn_id: str) -> bool:
-        return await self._database.read(_may_be_half_seen, turn_id)
-
-    async def unpark(self, item_id: str) -> tuple[str, OutboxItem] | None:
-        return await self._database.write(_unpark, item_id, fence=self._fence)
-
-    async def dismiss(self, item_id: str) -> bool:
-        return await self._database.write(_dismiss, item_id, fence=self._fence)
-
-
 def put(
-    connection: sqlite3.Connection,
+    connection: Connection,
     item_id: str,
     *,
     conversation_id: str,
@@ -99,32 +50,14 @@ def put(
         """
         INSERT INTO outbox (id, conversation_id, turn_id, reply_to, platform, place, kind, content, created_at)
         SELECT ?, ?, id, number, platform, place, ?, ?, ? FROM inbox WHERE id = ? AND place IS NOT NULL
-        ON CONFLICT (id) DO UPDATE SET content = CASE state WHEN 'sent' THEN NULL ELSE excluded.content END
+        ON CONFLICT (id) DO UPDATE SET content = CASE outbox.state WHEN 'sent' THEN NULL ELSE excluded.content END
         """,
         (item_id, conversation_id, kind, storable(content), time.time(), turn_id),
     )
     return written.rowcount > 0
 
 
-def _add(
-    connection: sqlite3.Connection,
-    item_id: str,
-    conversation_id: str,
-    turn_id: str,
-    kind: OutboxKind,
-    content: str,
-) -> bool:
-    return put(
-        connection,
-        item_id,
-        conversation_id=conversation_id,
-        turn_id=turn_id,
-        kind=kind,
-        content=content,
-    )
-
-
-def _save_all(connection: sqlite3.Connection, platform: str, items: tuple[OutboxItem, ...]) -> None:
+def _save_all(connection: Connection, platform: str, items: tuple[OutboxItem, ...]) -> None:
     for each in items:
         if each.kind == "transient" and each.progress.state == "sent":
             connection.execute("DELETE FROM outbox WHERE id = ?", (each.id,))
@@ -132,7 +65,7 @@ def _save_all(connection: sqlite3.Connection, platform: str, items: tuple[Outbox
             _save(connection, platform, each)
 
 
-def _save(connection: sqlite3.Connection, platform: str, item: OutboxItem) -> None:
+def _save(connection: Connection, platform: str, item: OutboxItem) -> None:
     """Save one item. Once it is sent, its text is dropped: the conversation has it."""
     progress = item.progress
     is_sent = progress.state == "sent"
@@ -157,7 +90,7 @@ def _save(connection: sqlite3.Connection, platform: str, item: OutboxItem) -> No
             "content": None if is_sent or item.content is None else storable(item.content),
             "state": progress.state,
             "shown_in": json.dumps(progress.shown_in),
-            "growing": progress.is_streaming,
+            "growing": int(progress.is_streaming),
             "dealt": progress.sent_chars,
             "rest": "" if is_sent else storable(progress.remainder),
             "reason": storable(progress.reason),
@@ -170,7 +103,7 @@ def _stored_kind(kind: OutboxKind) -> str:
     return _STORED_TRANSIENT if kind == "transient" else kind
 
 
-def _discard_unfinished(connection: sqlite3.Connection, platform: str) -> None:
+def _discard_unfinished(connection: Connection, platform: str) -> None:
     # Messages of another platform are answered there and show nothing here.
     seen = connection.execute(
         f"""
@@ -197,7 +130,7 @@ def _discard_unfinished(connection: sqlite3.Connection, platform: str) -> None:
     )
 
 
-def _undelivered(connection: sqlite3.Connection, platform: str) -> tuple[list[OutboxItem], list[str]]:
+def _undelivered(connection: Connection, platform: str) -> tuple[list[OutboxItem], list[str]]:
     """Return the undelivered items, and the ids of rows that cannot be decoded."""
     rows = connection.execute(
         f"""
@@ -214,19 +147,19 @@ def _undelivered(connection: sqlite3.Connection, platform: str) -> tuple[list[Ou
     return readable, unreadable
 
 
-def _is_parked(connection: sqlite3.Connection, item_id: str) -> bool:
+def _is_parked(connection: Connection, item_id: str) -> bool:
     row = connection.execute("SELECT state FROM outbox WHERE id = ?", (item_id,)).fetchone()
     return row is not None and row[0] == "parked"
 
 
-def _may_be_half_seen(connection: sqlite3.Connection, turn_id: str) -> bool:
+def _may_be_half_seen(connection: Connection, turn_id: str) -> bool:
     query = (
         "SELECT 1 FROM outbox WHERE turn_id = ? AND kind = 'text' AND content IS NULL AND state = 'sending'"
     )
     return connection.execute(query, (turn_id,)).fetchone() is not None
 
 
-def _unpark(connection: sqlite3.Connection, item_id: str) -> tuple[str, OutboxItem] | None:
+def _unpark(connection: Connection, item_id: str) -> tuple[str, OutboxItem] | None:
     """Resume an item. An unfinished text has no content and cannot be resumed."""
     row = connection.execute(
         f"SELECT platform, {_COLUMNS} FROM outbox WHERE id = ? AND state = 'parked' AND content IS NOT NULL",
@@ -242,7 +175,7 @@ def _unpark(connection: sqlite3.Connection, item_id: str) -> tuple[str, OutboxIt
     return row[0], replace(item, progress=replace(item.progress, state="pending", reason=""))
 
 
-def _dismiss(connection: sqlite3.Connection, item_id: str) -> bool:
+def _dismiss(connection: Connection, item_id: str) -> bool:
     """Mark a parked item as sent."""
     written = connection.execute(
         "UPDATE outbox SET state = 'sent', content = NULL, rest = '' WHERE id = ? AND state = 'parked'",
@@ -251,7 +184,7 @@ def _dismiss(connection: sqlite3.Connection, item_id: str) -> bool:
     return written.rowcount > 0
 
 
-def _park_unreadable(connection: sqlite3.Connection, item_ids: list[str]) -> None:
+def _park_unreadable(connection: Connection, item_ids: list[str]) -> None:
     connection.executemany(
         "UPDATE outbox SET state = 'parked', reason = ? WHERE id = ?",
         [(UNREADABLE, each) for each in item_ids],
@@ -276,3 +209,25 @@ def _item_from(
         kind = "transient"
     progress = DeliveryProgress(state, shown, bool(growing and shown), *how_far)
     return OutboxItem(item_id, conversation_id, turn_id, reply_to, place_from(place), kind, content, progress)
+
+
+class SqlOutbox(Part):
+    add = write(put)
+    discard_unfinished = write(_discard_unfinished)
+    counts = read(outbox_counts)
+    parked = read(parked_replies)
+    is_parked = read(_is_parked)
+    may_be_half_seen = read(_may_be_half_seen)
+    unpark = write(_unpark)
+    dismiss = write(_dismiss)
+
+    async def save_progress(self, platform: str, *items: OutboxItem) -> None:
+        # The state `sending` must survive a power cut. If `sent` is lost, the outcome is unknown, which is handled.
+        durable = any(item.progress.state == "sending" for item in items)
+        await self._database.write(_save_all, platform, items, fence=self._fence, durable=durable)
+
+    async def undelivered(self, platform: str) -> list[OutboxItem]:
+        readable, unreadable = await self._database.read(_undelivered, platform)
+        if unreadable:
+            await self._database.write(_park_unreadable, unreadable, fence=self._fence)
+        return readable

@@ -12,11 +12,11 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agent.errors import HermesError, StoreError
 from gateway.store.errors import translated
-from gateway.store.sqlite.connection import ThreadedConnection
+from gateway.store.sql.database import Connection
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ MAX_TOGETHER = 256
 EXPECTED_ERRORS = (sqlite3.Error, MemoryError, HermesError, ValueError, TypeError)
 """Errors with which an operation may refuse. Any other error is a bug and fails the whole transaction."""
 
-Operation = Callable[[sqlite3.Connection], Any]
+Operation = Callable[[Any], Any]
 
 
 class Waiting(NamedTuple):
@@ -40,10 +40,20 @@ class Outcome(NamedTuple):
     error: BaseException | None = None
 
 
+class BatchConnection(Protocol):
+    """A connection on a thread of its own."""
+
+    def submit_batch(
+        self, operations: Sequence[Operation], *, durable: bool
+    ) -> asyncio.Future[list[Outcome]]:
+        """Queue `commit_together` on the thread; it is queued when this returns."""
+        ...
+
+
 class Writer:
     """Groups operations into transactions. Runs in callbacks instead of a task, so that no cancellation stops it."""
 
-    def __init__(self, connection: ThreadedConnection) -> None:
+    def __init__(self, connection: BatchConnection) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Waiting] = []
@@ -85,8 +95,9 @@ class Writer:
             self._idle.set()
             return
         self.last_shared = len(batch) > 1
-        commit = commit_together if any(waiting.durable for waiting in batch) else commit_without_sync
-        hop = self._connection.submit(commit, [waiting.operation for waiting in batch])
+        hop = self._connection.submit_batch(
+            [waiting.operation for waiting in batch], durable=any(waiting.durable for waiting in batch)
+        )
         hop.add_done_callback(partial(self._finish_batch, [waiting.done for waiting in batch]))
 
     def _finish_batch(self, batch: list[asyncio.Future[Any]], hop: asyncio.Future[list[Outcome]]) -> None:
@@ -103,11 +114,13 @@ class Writer:
         self._loop.call_soon(self._start_batch)
 
 
-def commit_together(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+def commit_together(
+    connection: Connection, operations: Sequence[Operation], *, begin: str = "BEGIN IMMEDIATE"
+) -> list[Outcome]:
     """Commit all operations in one transaction. Raises if nothing was stored."""
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(begin)
     try:
-        outcomes = _run_all(connection, operations)
+        outcomes = _run_all(connection, operations, begin)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
@@ -115,16 +128,7 @@ def commit_together(connection: sqlite3.Connection, operations: Sequence[Operati
     return outcomes
 
 
-def commit_without_sync(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
-    """Commit without waiting for the disk; the next commit does that."""
-    connection.execute("PRAGMA synchronous = NORMAL")
-    try:
-        return commit_together(connection, operations)
-    finally:
-        connection.execute("PRAGMA synchronous = FULL")
-
-
-def _run_all(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+def _run_all(connection: Connection, operations: Sequence[Operation], begin: str) -> list[Outcome]:
     """Run the operations without savepoints first, which cost a third of an insert and are rarely needed."""
     try:
         return [Outcome(operation(connection)) for operation in operations]
@@ -132,17 +136,17 @@ def _run_all(connection: sqlite3.Connection, operations: Sequence[Operation]) ->
         if len(operations) == 1 or not connection.in_transaction:
             raise
     connection.execute("ROLLBACK")
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(begin)
     return [_run_isolated(connection, operation) for operation in operations]
 
 
-def _run_isolated(connection: sqlite3.Connection, operation: Operation) -> Outcome:
+def _run_isolated(connection: Connection, operation: Operation) -> Outcome:
     connection.execute("SAVEPOINT operation")
     try:
         outcome = Outcome(operation(connection))
     except EXPECTED_ERRORS as error:
         if not connection.in_transaction:
-            raise  # SQLite has undone the whole transaction, for example because the disk is full
+            raise  # the database has undone the whole transaction, for example because the disk is full
         connection.execute("ROLLBACK TO operation")
         outcome = Outcome(error=error)
     connection.execute("RELEASE operation")
