@@ -14,7 +14,7 @@ from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, U
 from agent.tool import Tool
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
-from gateway.plugins import Plugins
+from gateway.plugins.loader import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.agents import make_agent
 from tests.support.configuration import current_config

@@ -51,7 +51,8 @@ from gateway.observability.logs import on_warning
 from gateway.observability.tracing import configured_tracing
 from gateway.platforms.base import Platform, Services
 from gateway.platforms.registry import PlatformRegistry, resolve
-from gateway.plugins import Plugins, engine_or_built_in, load_plugins
+from gateway.plugins.engines import engine_or_built_in
+from gateway.plugins.loader import Plugins, load_plugins
 from gateway.process_lock import hold_lock
 from gateway.reload import LiveConfig
 from gateway.store import open_store

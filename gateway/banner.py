@@ -13,8 +13,8 @@ from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.platforms.base import Platform
 from gateway.platforms.registry import PlatformRegistry
-from gateway.plugins import Plugins
 from gateway.plugins.engines import BUILT_IN
+from gateway.plugins.loader import Plugins
 
 _LABEL_WIDTH = 10
 _MIN_WIDTH = 40

@@ -31,7 +31,8 @@ from gateway.config.yaml_document import KeyPath
 from gateway.errors import ConfigError, UnknownEngine
 from gateway.models.catalog import provider_problem
 from gateway.models.selection import auxiliary_spec, configured_names, missing_key
-from gateway.plugins import PluginInfo, Plugins, check_engine, survey_plugins
+from gateway.plugins.engines import check_engine
+from gateway.plugins.loader import PluginInfo, Plugins, survey_plugins
 
 log = structlog.get_logger(__name__)
 

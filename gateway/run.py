@@ -51,7 +51,7 @@ async def serve(loaded: LoadedConfig, announce: Callable[[str], None]) -> None:
         log.info("gateway.started", platforms={each.name: each.health.state for each in platforms})
         sd_notify("READY=1")
         await stack.enter_async_context(Watchdog().watching(_sockets(platforms)))
-        await app.gateway.plugins.emit("gateway_started", platforms=[each.name for each in platforms])
+        await app.gateway.plugins.hooks.emit("gateway_started", platforms=[each.name for each in platforms])
         app.settings.subscribe(lambda new: _configure_logging(new.logging, loaded.home))
         jobs = _start_jobs(app, platforms)
         await stopping.wait()
@@ -63,7 +63,7 @@ async def serve(loaded: LoadedConfig, announce: Callable[[str], None]) -> None:
             announce(shutdown_line(answering, app.settings.config.gateway.drain_seconds))
         # Turns end before platforms stop, so that people see the end of their answers.
         await app.gateway.close()
-        await app.gateway.plugins.emit("gateway_stopped")
+        await app.gateway.plugins.hooks.emit("gateway_stopped")
 
 
 async def _start_platforms(stack: AsyncExitStack, app: App) -> list[Platform]:

@@ -33,13 +33,8 @@ from gateway.models.selection import (
     missing_key,
 )
 from gateway.platforms.base import Finding
-from gateway.plugins import (
-    check_engine,
-    engine_problem,
-    fallback_sentence,
-    hidden_engines,
-    survey_plugins,
-)
+from gateway.plugins.engines import check_engine, engine_problem, fallback_sentence, hidden_engines
+from gateway.plugins.loader import survey_plugins
 
 SECONDS_TO_ANSWER = 20
 

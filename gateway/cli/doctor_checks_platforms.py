@@ -13,7 +13,7 @@ from gateway.config.schema_platforms import BotConfig, section_key
 from gateway.errors import ConfigError
 from gateway.platforms.base import BotTokenRefused, BotUnreachable, Finding, PlatformSpec
 from gateway.platforms.registry import PlatformRegistry, probe_bot, resolve
-from gateway.plugins import survey_plugins
+from gateway.plugins.loader import survey_plugins
 from gateway.store import open_store
 
 _MAX_CLOCK_SECONDS = 300

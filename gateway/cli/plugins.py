@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.config.loader import LoadedConfig
-    from gateway.plugins import EngineInfo, PluginInfo
+    from gateway.plugins.engines import EngineInfo
+    from gateway.plugins.loader import PluginInfo
 
 _RESTART = "Restart Hermes to apply the change."
 _DESCRIBED = 200
@@ -84,7 +85,7 @@ def use(options: Options, name: str) -> None:
 def enable(options: Options, name: str) -> None:
     """Enable a plugin, after loading it as a test."""
     from gateway.config.yaml_edit import add_item  # noqa: PLC0415 - not for `--help`; so below
-    from gateway.plugins import check_plugin  # noqa: PLC0415
+    from gateway.plugins.loader import check_plugin  # noqa: PLC0415
 
     loaded = _loaded(options)
     enabled = loaded.config.plugins.enabled
@@ -129,7 +130,8 @@ def _ask(options: Options, overview: Overview) -> None:
 
 def _use(options: Options, name: str) -> None:
     from gateway.config.yaml_edit import set_values  # noqa: PLC0415
-    from gateway.plugins import check_engine, survey_plugins  # noqa: PLC0415
+    from gateway.plugins.engines import check_engine  # noqa: PLC0415
+    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
 
     loaded = _loaded(options)
     found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
@@ -152,7 +154,8 @@ def _edit(options: Options, loaded: LoadedConfig, change: Callable[[str], str]) 
 
 
 def _keep_engine_in_use(loaded: LoadedConfig, name: str) -> None:
-    from gateway.plugins import available_engines, survey_plugins  # noqa: PLC0415
+    from gateway.plugins.engines import available_engines  # noqa: PLC0415
+    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
 
     active = loaded.config.context.engine
     found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
@@ -173,7 +176,8 @@ def _loaded(options: Options) -> LoadedConfig:
 
 
 def _survey(options: Options) -> Overview:
-    from gateway.plugins import available_engines, survey_plugins  # noqa: PLC0415
+    from gateway.plugins.engines import available_engines  # noqa: PLC0415
+    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
 
     loaded = _loaded(options)
     active = loaded.config.context.engine

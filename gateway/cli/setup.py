@@ -43,7 +43,7 @@ def incomplete_config(
 
 def _known_platforms(path: Path, home: Path) -> tuple[PlatformRegistry, PlatformSections]:
     """Return the built-in platforms and those of the plugins that the file enables."""
-    from gateway.plugins import survey_plugins  # noqa: PLC0415 - not for `--help`
+    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415 - not for `--help`
 
     built_in = PlatformRegistry()
     if not path.exists():

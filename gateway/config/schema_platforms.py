@@ -46,23 +46,18 @@ def _number(text: str) -> str:
     return str(int(text))
 
 
-def _user_number(text: str) -> str:
-    if int(text) <= 0:
-        raise ValueError(
-            "expected a positive number, because people have no others; groups go to allowed_groups"
-        )
-    return text
+def _positive(reason: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if int(text) <= 0:
+            raise ValueError(f"expected a positive number, because {reason}")
+        return text
+
+    return AfterValidator(check)
 
 
 def _telegram_group(text: str) -> str:
     if int(text) >= 0:
         raise ValueError("expected a number that begins with a minus; /whoami or the log tells it")
-    return text
-
-
-def _discord_server(text: str) -> str:
-    if int(text) <= 0:
-        raise ValueError("expected a positive number, because servers have no others; the log tells it")
     return text
 
 
@@ -75,9 +70,9 @@ def _web_socket(url: str) -> str:
 Id = Annotated[str, BeforeValidator(_id_text), AfterValidator(_check_id)]
 """The id of a user or a group, as the service writes it: `4711`, `-1001234`, `U02AB3`."""
 NumericId = Annotated[str, BeforeValidator(_id_text), AfterValidator(_number)]
-NumericUserId = Annotated[NumericId, AfterValidator(_user_number)]
+NumericUserId = Annotated[NumericId, _positive("people have no others; groups go to allowed_groups")]
 TelegramGroupId = Annotated[NumericId, AfterValidator(_telegram_group)]
-DiscordServerId = Annotated[NumericId, AfterValidator(_discord_server)]
+DiscordServerId = Annotated[NumericId, _positive("servers have no others; the log tells it")]
 Socket = Annotated[str, AfterValidator(_web_socket)]
 
 _MIN_OPEN_TOKEN = 16

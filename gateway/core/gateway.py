@@ -30,8 +30,8 @@ from gateway.core.retry import SUSPECT_DELAY
 from gateway.core.turns import Busy, Turns
 from gateway.errors import CommandFailed, ShuttingDown
 from gateway.limits import Limits
-from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
+from gateway.plugins.loader import Plugins
 from gateway.reload import CurrentConfig
 from gateway.store.ports import GatewayStore, InboxMessage
 from gateway.types import ONE_SHOT_PREFIX, CommandCall, InboundMessage, Place, parse_command
@@ -310,7 +310,7 @@ class Gateway:
         if hook := hook_for(event):
             about = {"conversation_id": conversation_id, "message_id": inbound.id}
             name, data = hook
-            hooks = self.plugins.emit(name, platform=inbound.address.platform, **about, **data)
+            hooks = self.plugins.hooks.emit(name, platform=inbound.address.platform, **about, **data)
             task = asyncio.create_task(hooks)
             self._hooks.add(task)
             task.add_done_callback(self._hooks.discard)

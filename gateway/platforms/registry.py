@@ -24,7 +24,7 @@ from gateway.platforms.web.spec import WEB
 if TYPE_CHECKING:
     from gateway.chat.adapter import ChatPort, InboundHandler
     from gateway.config.loader import LoadedConfig
-    from gateway.plugins import Plugins
+    from gateway.plugins.loader import Plugins
 
 BUILT_IN = (WEB, TELEGRAM, DISCORD)
 

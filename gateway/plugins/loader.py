@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent.tool import Tool, did_you_mean, discover
 from gateway.commands import Command, Commands
@@ -20,7 +19,7 @@ from gateway.plugins.context import (
     find_register,
     warn_engine_refused,
 )
-from gateway.plugins.hooks import Event, Hook, Hooks
+from gateway.plugins.hooks import Hooks
 from gateway.plugins.permissions import check_permissions
 from gateway.plugins.plugin_folder import (
     LOAD_SECONDS,
@@ -64,7 +63,7 @@ class PluginInfo:
 class Plugins:
     """Everything that the enabled plugins registered."""
 
-    def __init__(self, *, hooks: Hooks | None = None) -> None:
+    def __init__(self) -> None:
         self.names: list[str] = []
         self.tools: dict[str, Tool] = {}
         self.commands: list[Command] = []
@@ -74,47 +73,35 @@ class Plugins:
         """Warnings for the owner, shown at the start, by `/status` and by doctor."""
         self.unusable_engine = ""
         """The `context.engine` that the built-in engine replaces; empty if it is used."""
-        self._hooks = hooks or Hooks()
-
-    @property
-    def hooks(self) -> Sequence[Hook]:
-        return self._hooks.all
+        self.hooks = Hooks()
 
     @property
     def platform_sections(self) -> PlatformSections:
         """The configuration models of the platforms that plugins add, by platform."""
         return {name: spec.config for name, spec in self.platforms.items()}
 
-    async def emit(self, event: Event, **data: Any) -> None:
-        """Run the hooks of an event. Returns when they are done or late; raises none of their errors."""
-        await self._hooks.emit(event, **data)
-
     def add(self, offered: Registrations) -> None:
-        """Takes over everything a plugin offers, or none of it. Raises PluginFault where a name is taken."""
+        """Add everything that a plugin registered, or nothing. Raises PluginFault if a name is taken."""
         self._check_names(offered)
         self.tools |= {tool.name: tool for tool in offered.tools}
         self.commands += offered.commands
         self.platforms |= {spec.name: spec for spec in offered.platforms}
         for hook in offered.hooks:
-            self._hooks.add(hook)
+            self.hooks.add(hook)
 
     def _check_names(self, offered: Registrations) -> None:
         tools = [*self.tools, *(discover() if offered.tools else ())]
-        built_in = Commands.discover().all if offered.commands else []
-        commands = [name for command in [*built_in, *self.commands] for name in _command_names(command)]
-        for tool in offered.tools:
-            if tool.name in tools:
-                raise PluginFault(f"a tool named `{tool.name}` already exists.")
-            tools.append(tool.name)
-        for name in (name for command in offered.commands for name in _command_names(command)):
-            if name in commands:
-                raise PluginFault(f"a command /{name} already exists.")
-            commands.append(name)
+        commands = [*self.commands, *(Commands.discover().all if offered.commands else ())]
         platforms = [*PlatformsConfig.model_fields, *self.platforms]
-        for spec in offered.platforms:
-            if spec.name in platforms:
-                raise PluginFault(f"there is a platform named `{spec.name}` already.")
-            platforms.append(spec.name)
+        for what, known, names in (
+            ("a tool named `{}`", tools, [tool.name for tool in offered.tools]),
+            ("a command /{}", _command_names(commands), _command_names(offered.commands)),
+            ("a platform named `{}`", platforms, [spec.name for spec in offered.platforms]),
+        ):
+            for name in names:
+                if name in known:
+                    raise PluginFault(f"{what.format(name)} already exists.")
+                known.append(name)
 
 
 def load_plugins(home: Path, enabled: Sequence[str], *, seconds: float = LOAD_SECONDS) -> Plugins:
@@ -212,5 +199,5 @@ def _describe(folder: Path, enabled: bool, fault: PluginFault | None) -> PluginI
     )
 
 
-def _command_names(command: Command) -> tuple[str, ...]:
-    return (command.name, *command.aliases)
+def _command_names(commands: Sequence[Command]) -> list[str]:
+    return [name for command in commands for name in (command.name, *command.aliases)]

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from gateway.plugins.plugin_folder import PluginFault
@@ -23,26 +24,27 @@ def check_permissions(folder: Path, home: Path) -> list[str]:
     The folder, its content, and the folders up to the state directory must also belong to this user or to root. Return
     a warning if a group with unknown members may write, as on a volume in a container.
     """
-    owners = {0, os.geteuid()}
-    real = folder.resolve()
+    user, real = os.geteuid(), folder.resolve()
+    parents = dict.fromkeys((*folder.absolute().parents, *real.parents))
     doubtful: list[str] = []
-    for path, found in _reachable(real):
-        if _others_write(found):
-            raise PluginFault(_writable(path, f"chmod -R go-w {real}"))
-        if found.st_uid not in owners:
-            raise PluginFault(_foreign(path, found.st_uid, f"chown -R {os.geteuid()} {real}"))
-        if _unknown_write(found):
-            doubtful.append(_doubtful(folder, path, f"chmod -R g-w {real}"))
-    for path in dict.fromkeys((*folder.absolute().parents, *real.parents)):
-        found = path.stat()
+    contents = ((path, found, False) for path, found in _reachable(real))
+    for path, found, is_parent in chain(contents, ((path, path.stat(), True) for path in parents)):
+        option, target = ("", path) if is_parent else ("-R ", real)
         # In a sticky folder such as /tmp, users cannot replace files of others.
-        is_sticky = bool(found.st_mode & stat.S_ISVTX)
+        is_sticky = is_parent and bool(found.st_mode & stat.S_ISVTX)
         if _others_write(found) and not is_sticky:
-            raise PluginFault(_writable(path, f"chmod go-w {path}"))
-        if path.is_relative_to(home) and found.st_uid not in owners:
-            raise PluginFault(_foreign(path, found.st_uid, f"chown {os.geteuid()} {path}"))
+            remedy = f"chmod {option}go-w {target}"
+            raise PluginFault(f"other users can change {path}; look at what is in it, then run `{remedy}`.")
+        if found.st_uid not in (0, user) and (not is_parent or path.is_relative_to(home)):
+            raise PluginFault(
+                f"{path} belongs to another user ({found.st_uid}); look at what is in it, then run "
+                f"`chown {option}{user} {target}`."
+            )
         if _unknown_write(found) and not is_sticky:
-            doubtful.append(_doubtful(folder, path, f"chmod g-w {path}"))
+            doubtful.append(
+                f"the plugin in {folder} is run, but a group with unknown members can change {path}; "
+                f"unless Hermes needs that, run `chmod {option}g-w {target}`"
+            )
     return doubtful[:1]
 
 
@@ -88,18 +90,3 @@ def _reachable(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
             yield path.resolve(), found
             if stat.S_ISDIR(found.st_mode):
                 waiting += path.iterdir()
-
-
-def _writable(path: Path, remedy: str) -> str:
-    return f"other users can change {path}; look at what is in it, then run `{remedy}`."
-
-
-def _foreign(path: Path, user: int, remedy: str) -> str:
-    return f"{path} belongs to another user ({user}); look at what is in it, then run `{remedy}`."
-
-
-def _doubtful(folder: Path, path: Path, remedy: str) -> str:
-    return (
-        f"the plugin in {folder} is run, but a group with unknown members can change {path}; "
-        f"unless Hermes needs that, run `{remedy}`"
-    )

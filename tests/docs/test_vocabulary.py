@@ -22,7 +22,9 @@ from gateway.commands import Commands
 from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.schema_platforms import token_variables
 from gateway.config.validate import keys, sections
-from gateway.plugins import EVENTS, Plugins, available_engines, engine_factory
+from gateway.plugins.engines import available_engines, engine_factory
+from gateway.plugins.hooks import EVENTS
+from gateway.plugins.loader import Plugins
 from tests.support.docs_pages import ROOT, TODAY, blocks, name_of, spans, tables
 from tests.support.docs_shell import alternatives, is_shell, leaf_commands, lines, programs, refusal
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.context_engine import ContextEngine
-from gateway.plugins import Plugins, engine_factory
+from gateway.plugins.engines import engine_factory
+from gateway.plugins.loader import Plugins
 from tests.fakes.openai.server import FakeOpenAI
 
 CONSTRUCTOR = """\

@@ -18,7 +18,7 @@ from gateway.observability.metrics import Metrics
 from gateway.platforms.base import Health, Platform
 from gateway.platforms.web.dashboard.page import DashboardContext
 from gateway.platforms.web.platform import WebPlatform
-from gateway.plugins import Plugins
+from gateway.plugins.loader import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.configuration import current_config

@@ -17,7 +17,8 @@ import pytest
 
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
-from gateway.plugins import Plugins, available_engines, engine_factory
+from gateway.plugins.engines import available_engines, engine_factory
+from gateway.plugins.loader import Plugins
 from tests.support.histories import Chat, assistant, chat, check_sendable, group, system, user
 
 EngineFactory = Callable[[int], ContextEngine]

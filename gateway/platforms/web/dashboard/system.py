@@ -17,7 +17,7 @@ from agent.redaction import redact
 from agent.tool import Tool
 from gateway.config.secrets import ConfigLine, effective_lines
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
-from gateway.plugins import available_engines
+from gateway.plugins.engines import available_engines
 
 _PACKAGES = ("hermes-gateway", "litellm", "aiohttp", "aiosqlite", "python-telegram-bot", "discord.py")
 _DATABASE_SUFFIXES = ("", "-wal")

@@ -19,7 +19,7 @@ from gateway.commands.registry import Command, CommandContext
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
 from gateway.core.turns import MAX_CRASHES
-from gateway.plugins import Plugins
+from gateway.plugins.loader import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, parse_command
 from tests.support.agents import make_agent

@@ -16,8 +16,8 @@ import pytest
 from agent.context.engine_runner import DEADLINES
 from agent.context_engine import ContextEngine
 from gateway.config.loader import load
-from gateway.plugins import EVENTS, load_plugins
-from gateway.plugins.hooks import TIME_LIMIT
+from gateway.plugins.hooks import EVENTS, TIME_LIMIT
+from gateway.plugins.loader import load_plugins
 from tests.support.foreign_plugins import make_engines
 from tests.support.histories import chat
 from tests.support.ordinary_user import hermes

@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from agent.context.engine_runner import call_accepted
 from agent.context_compressor import ContextCompressor
 from gateway.errors import EngineBroken, UnknownEngine
-from gateway.plugins import Plugins, available_engines, engine_factory, engine_problem, load_plugins
+from gateway.plugins.engines import available_engines, engine_factory, engine_problem
+from gateway.plugins.loader import Plugins, load_plugins
 from tests.support.foreign_plugins import (
     CONSTRUCTOR,
     ENGINE,
@@ -97,7 +98,7 @@ async def test_an_engine_in_a_folder_may_register_more(private_home: Path, engin
     write_engine(private_home, ENGINE + beside)
     plugins = Plugins()
     *_, engine = await asyncio.to_thread(make_engines, private_home, 3, plugins=plugins)
-    await plugins.emit("turn_done", conversation_id="c", message_id="m", platform="web", stopped=False)
+    await plugins.hooks.emit("turn_done", conversation_id="c", message_id="m", platform="web", stopped=False)
     assert type(engine).__dict__["calls"] == ["m"]
 
 

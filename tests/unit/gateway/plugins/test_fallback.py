@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from gateway.errors import PluginBroken
-from gateway.plugins import Plugins, engine_or_built_in, load_plugins
+from gateway.plugins.engines import engine_or_built_in
+from gateway.plugins.loader import Plugins, load_plugins
 from gateway.plugins.plugin_folder import LOAD_SECONDS
 from tests.fakes.openai.server import FakeOpenAI
 from tests.support.foreign_plugins import (

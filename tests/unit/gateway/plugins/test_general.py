@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import CommandFailed, PluginBroken, UnknownPlugin
-from gateway.plugins import check_plugin, load_plugins, survey_plugins
+from gateway.plugins.loader import check_plugin, load_plugins, survey_plugins
 from tests.support.foreign_plugins import ENGINE, REGISTER, write_engine, write_plugin
 
 TOOL = """

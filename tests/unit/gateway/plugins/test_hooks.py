@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from agent.aio import run_in_daemon_thread
 from agent.events import Compacted, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
-from gateway.plugins import EVENTS, Event, Plugins, load_plugins
-from gateway.plugins.hooks import MAX_THREADS, Hook, Hooks, hook_for
+from gateway.plugins.hooks import EVENTS, MAX_THREADS, Event, Hook, Hooks, hook_for
+from gateway.plugins.loader import Plugins, load_plugins
 from tests.support.foreign_plugins import write_plugin
 
 DONE: dict[str, Any] = {"conversation_id": "c", "message_id": "m", "platform": "web", "stopped": False}
@@ -49,7 +49,7 @@ def register(ctx):
 """
     write_plugin(private_home, code)
     plugins = await asyncio.to_thread(load_plugins, private_home, ["acme"])
-    await plugins.emit("turn_done", **DONE)
+    await plugins.hooks.emit("turn_done", **DONE)
     (command,) = plugins.commands
     heard = await command.run(None, "")  # type: ignore[arg-type]
     assert heard == "c ['message_id', 'platform', 'stopped']; m"
@@ -57,7 +57,7 @@ def register(ctx):
 
 async def test_without_hooks_nothing_happens() -> None:
     """Most people have none."""
-    await Plugins().emit("gateway_stopped")
+    await Plugins().hooks.emit("gateway_stopped")
 
 
 async def test_a_failing_hook_is_logged_and_no_more() -> None:

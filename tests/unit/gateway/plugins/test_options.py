@@ -16,7 +16,8 @@ from gateway.cli.doctor_checks_agent import plugins as doctor_on_plugins
 from gateway.cli.plugins import plugins
 from gateway.config.loader import load
 from gateway.errors import ConfigError, EngineBroken
-from gateway.plugins import Plugins, available_engines, engine_factory, load_plugins
+from gateway.plugins.engines import available_engines, engine_factory
+from gateway.plugins.loader import Plugins, load_plugins
 from tests.support.foreign_plugins import (
     ENGINE,
     REGISTER,

@@ -12,7 +12,8 @@ import pytest
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.errors import EngineBroken, PluginBroken
-from gateway.plugins import Plugins, available_engines, check_engine, load_plugins
+from gateway.plugins.engines import available_engines, check_engine
+from gateway.plugins.loader import Plugins, load_plugins
 from tests.support.foreign_plugins import ENGINE, make_engines, write, write_engine, write_plugin
 
 CODE = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef register(ctx):\n    pass\n"

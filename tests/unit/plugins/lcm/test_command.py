@@ -15,7 +15,8 @@ from agent.llm.selection import ModelSelector
 from agent.testing import ScriptedLLM
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
-from gateway.plugins import Plugins, engine_factory
+from gateway.plugins.engines import engine_factory
+from gateway.plugins.loader import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from plugins.context_engine.lcm.database import FILE_NAME
 from tests.support.agents import make_agent
