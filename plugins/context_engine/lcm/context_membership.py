@@ -1,8 +1,9 @@
-# ruff: noqa: S608 - nothing from outside is put into the SQL
+# ruff: noqa: S608 - only a constant query is put into the SQL
 """Tells whether a message or a summary is in the current context, below a summary in it, or elsewhere."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -13,7 +14,6 @@ from .search.request import Hit
 from .stats import CONTEXT_QUERY, context_parameters
 from .tools.context import CallContext
 
-_BATCH = 500
 _IN = "in the present context"
 _BELOW = "below a summary in the present context"
 _NOT_IN = "not in the present context (another branch, undone, before a reset, or another conversation)"
@@ -99,13 +99,11 @@ def _chosen(leaves: Sequence[int], context: ContextMembers) -> int:
 
 
 def _leaves_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, list[int]]:
+    rows = connection.execute(
+        "SELECT message, summary FROM summary_messages WHERE message IN (SELECT value FROM json_each(?))",
+        (json.dumps(keys),),
+    )
     leaves: dict[int, list[int]] = {}
-    for start in range(0, len(keys), _BATCH):
-        some = keys[start : start + _BATCH]
-        rows = connection.execute(
-            f"SELECT message, summary FROM summary_messages WHERE message IN ({', '.join('?' * len(some))})",
-            some,
-        )
-        for message, summary in rows:
-            leaves.setdefault(message, []).append(summary)
+    for message, summary in rows:
+        leaves.setdefault(message, []).append(summary)
     return leaves

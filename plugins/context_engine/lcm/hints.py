@@ -17,7 +17,7 @@ from .database import Database
 from .graph import summaries_above
 from .ingest import MARK, ParsedContext, save_hint
 from .messages import StoredMessage, messages_by_key
-from .search import strong_matches
+from .search.ranked import strong_matches
 
 MAX_NAMED = 3
 MIN_SCORE = 0.5

@@ -1,4 +1,4 @@
-"""Search in stored messages: `search` for a request, `strong_matches` for hints."""
+"""Search in stored messages."""
 
 from __future__ import annotations
 
@@ -8,22 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .exact import all_words_search, phrase_search, regex_search
-from .ranked import ranked_search, strong_matches
-from .request import MODES, Hit, InvalidSearch, Mode, SearchRequest, SearchResult
+from .ranked import ranked_search
+from .request import SearchRequest, SearchResult
 
 if TYPE_CHECKING:
     from .embeddings import EmbeddingModel
-
-__all__ = [
-    "MODES",
-    "Hit",
-    "InvalidSearch",
-    "Mode",
-    "SearchRequest",
-    "SearchResult",
-    "search",
-    "strong_matches",
-]
 
 _EXACT = {"phrase": phrase_search, "all": all_words_search, "regex": regex_search}
 

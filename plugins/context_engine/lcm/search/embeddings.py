@@ -1,4 +1,3 @@
-# ruff: noqa: S608 - only question marks and a direction are put into the SQL
 """Embeddings: vectors of messages from a static model, and their similarity to a question.
 
 Each token has a vector, and a text is the weighted mean of its tokens. The table is memory-mapped. Like a word, a
@@ -48,9 +47,9 @@ class EmbeddingModel:
     dimensions = DIMENSIONS
 
     def __init__(self, folder: Path) -> None:
-        """Raises whatever is wrong with the files."""
+        """Raises OSError, ValueError, KeyError or TypeError if a file is missing or damaged."""
         self._table = _map_table(folder / _WEIGHTS)
-        self._tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+        self._tokenizer = Tokenizer.from_buffer((folder / _TOKENIZER).read_bytes())
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         rank = np.maximum(np.arange(len(self._table)), _BYTES_AND_MARKS) - (_BYTES_AND_MARKS - 59)
@@ -81,6 +80,8 @@ def _map_table(path: Path) -> NDArray[np.float16]:
     """Map the table of a safetensors file: length of the header, header as JSON, numbers."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
+        if length > path.stat().st_size:
+            raise ValueError(f"{path.name} is not a safetensors file.")
         tensor = json.loads(file.read(length))[_TENSOR]
     if tensor["dtype"] != "F16" or tensor["shape"][1] < DIMENSIONS:
         raise ValueError(f"{path.name} holds {tensor['dtype']} {tensor['shape']}.")
@@ -138,7 +139,11 @@ def find_similar(
     """
     (asked,) = model.vectors([question]).astype(np.float32)
     read = _load_vectors(connection, conversations, model)
-    for conversation, seq in _places(connection, without):
+    left_out = connection.execute(
+        "SELECT conversation, seq FROM messages WHERE key IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(without)),),
+    )
+    for conversation, seq in left_out:
         first, rows = read.get(conversation, (0, None))
         if rows is not None and 0 <= seq - first < len(rows):
             rows[seq - first] = 0
@@ -178,13 +183,6 @@ def _load_vectors(
     return read
 
 
-def _places(connection: sqlite3.Connection, keys: AbstractSet[int]) -> list[tuple[int, int]]:
-    rows = connection.execute(
-        f"SELECT conversation, seq FROM messages WHERE key IN ({', '.join('?' * len(keys))})", tuple(keys)
-    )
-    return list(map(tuple, rows))
-
-
 def _mean(all_rows: Sequence[Bytes]) -> Numbers:
     total = np.zeros(DIMENSIONS, np.int64)
     for rows in all_rows:
@@ -216,15 +214,11 @@ def _within(
     connection: sqlite3.Connection, conversation: int, first: int, near: Numbers, bounds: tuple[int, int]
 ) -> Numbers:
     """Set similarities outside the bounds to 0."""
-    ends = [
-        connection.execute(
-            "SELECT seq FROM messages WHERE conversation = ? AND key BETWEEN ? AND ? "
-            f"ORDER BY seq {direction} LIMIT 1",
-            (conversation, *bounds),
-        ).fetchone()
-        for direction in ("ASC", "DESC")
-    ]
-    if ends[0] is None:
+    lowest, highest = connection.execute(
+        "SELECT min(seq), max(seq) FROM messages WHERE conversation = ? AND key BETWEEN ? AND ?",
+        (conversation, *bounds),
+    ).fetchone()
+    if lowest is None:
         return np.zeros_like(near)
     numbers = np.arange(first, first + len(near))
-    return np.where((numbers >= ends[0][0]) & (numbers <= ends[1][0]), near, 0.0).astype(np.float32)
+    return np.where((numbers >= lowest) & (numbers <= highest), near, 0.0).astype(np.float32)

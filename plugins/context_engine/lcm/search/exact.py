@@ -1,8 +1,8 @@
-# ruff: noqa: S608 - only question marks are put into the SQL
 """Exact search: phrases and words from the word index, and regular expressions; newest first."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sqlite3
@@ -14,10 +14,11 @@ import regex  # type: ignore[import-untyped]
 
 from agent.fts_text import parse_query, quoted
 
-from ..messages import StoredMessage, messages_by_key, scope_of, searchable_text
+from ..messages import MAX_INDEXED, StoredMessage, messages_by_key, scope_of, searchable_text
 from .request import Hit, InvalidSearch, SearchRequest, SearchResult
 
 ALL_KEYS = (0, 2**62)
+NO_QUOTES = str.maketrans('"“”', "   ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +57,24 @@ def match_expression(conversations: Sequence[int], phrases: Iterable[str]) -> st
 
 
 def key_bounds(
-    connection: sqlite3.Connection, conversations: Sequence[int], since: float | None, until: float | None
-) -> tuple[int, int] | None:
-    """Return the first and last key of a period, or None if it has no messages. Keys in between may lie outside: clocks
-    step."""
-    row = connection.execute(
-        f"SELECT min(key), max(key) FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
-        "AND said_at >= ? AND said_at < ?",
-        (
-            *conversations,
-            -math.inf if since is None else since,
-            math.inf if until is None else until,
-        ),
-    ).fetchone()
-    return None if row[0] is None else (row[0], row[1])
-
-
-def request_bounds(
     connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
 ) -> tuple[int, int] | None:
+    """Return the first and last key of the requested period, or None if it has no messages.
+
+    Keys in between may lie outside of it: clocks step.
+    """
     if request.since is None and request.until is None:
         return ALL_KEYS
-    return key_bounds(connection, conversations, request.since, request.until)
+    first, last = connection.execute(
+        "SELECT min(key), max(key) FROM messages WHERE conversation IN (SELECT value FROM json_each(?)) "
+        "AND said_at >= ? AND said_at < ?",
+        (
+            json.dumps(conversations),
+            -math.inf if request.since is None else request.since,
+            math.inf if request.until is None else request.until,
+        ),
+    ).fetchone()
+    return None if first is None else (first, last)
 
 
 MAX_HITS = 1_000
@@ -88,7 +85,7 @@ _MAX_ROWS = 20_000
 def phrase_search(
     connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
 ) -> SearchResult:
-    text = " ".join(request.text.translate(_NO_QUOTES).split())
+    text = " ".join(request.text.translate(NO_QUOTES).split())
     if not parse_query(text).words:
         return SearchResult([])
     return _search_phrases(connection, conversations, request, (text,))
@@ -102,16 +99,13 @@ def all_words_search(
     return _search_phrases(connection, conversations, request, (*query.phrases, *query.words))
 
 
-_NO_QUOTES = str.maketrans('"“”', "   ")
-
-
 def _search_phrases(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
     request: SearchRequest,
     phrases: tuple[str, ...],
 ) -> SearchResult:
-    bounds = request_bounds(connection, conversations, request)
+    bounds = key_bounds(connection, conversations, request)
     if not phrases or bounds is None:
         return SearchResult([], phrases)
     rows = connection.execute(
@@ -132,9 +126,7 @@ def _search_phrases(
 MAX_SECONDS = 2.0
 """For all messages together."""
 _MAX_MESSAGE_SECONDS = 0.5
-_MAX_REGEX_HITS = 1_000
 _MAX_PATTERN = 500
-_MAX_TEXT = 200_000
 _MAX_REPEATS = 1_000
 _BATCH = 500
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
@@ -154,7 +146,7 @@ def regex_search(
         if left <= 0:
             return SearchResult(hits, searched_back_to=message.said_at)
         if request.admits(message.role, message.said_at) and _matches(pattern, message, left):
-            if len(hits) == _MAX_REGEX_HITS:
+            if len(hits) == MAX_HITS:
                 return SearchResult(hits, more=True)
             hits.append(Hit(message.key, conversation, message.seq, message.said_at, 1.0))
     return SearchResult(hits)
@@ -165,9 +157,9 @@ def _newest_first(
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield messages with their conversation, loading them in batches."""
     rows = connection.execute(
-        f"SELECT key, conversation FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
+        "SELECT key, conversation FROM messages WHERE conversation IN (SELECT value FROM json_each(?)) "
         "AND NOT echo",
-        conversations,
+        (json.dumps(conversations),),
     )
     newest = sorted(map(tuple, rows), reverse=True)
     for start in range(0, len(newest), _BATCH):
@@ -177,7 +169,7 @@ def _newest_first(
 
 
 def _matches(pattern: regex.Pattern[str], message: StoredMessage, seconds: float) -> bool:
-    text = searchable_text(message.chat)[:_MAX_TEXT]
+    text = searchable_text(message.chat)[:MAX_INDEXED]
     try:
         return pattern.search(text, timeout=min(seconds, _MAX_MESSAGE_SECONDS), concurrent=True) is not None
     except TimeoutError:

@@ -1,4 +1,4 @@
-# ruff: noqa: S608 - only question marks and column names are put into the SQL
+# ruff: noqa: S608 - only names of columns are put into the SQL
 """Ranked search: messages that most likely answer a question in natural language, best first.
 
 The words of a question are rarely all in one message: one message asks, another answers, a third says when. So a word
@@ -8,6 +8,7 @@ also counts for neighbouring messages, less with distance. `docs/recall.md` has 
 from __future__ import annotations
 
 import heapq
+import json
 import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +18,23 @@ from typing import TYPE_CHECKING
 
 from agent.fts_text import parse_query
 
-from .exact import ALL_KEYS, Postings, load_postings, request_bounds
-from .filters import ISO, RANKING_COLUMNS, Days, days_in, named_speakers, ranking_row, to_datetime
-from .request import Hit, RankingRow, SearchRequest, SearchResult, count_messages
+from ..formatting import to_datetime
+from ..messages import last_seq
+from .exact import ALL_KEYS, NO_QUOTES, Postings, key_bounds, load_postings
+from .request import (
+    ISO,
+    RANKING_COLUMNS,
+    Days,
+    Hit,
+    RankingRow,
+    SearchRequest,
+    SearchResult,
+    days_in,
+    named_speakers,
+)
 
 if TYPE_CHECKING:
     from .embeddings import EmbeddingModel, Similarities
-_BATCH = 500
 _MAX_PERIOD_HITS = 1_000
 
 
@@ -66,11 +77,11 @@ def ranked_search(
 ) -> SearchResult:
     """Search by words and, with a model, also by meaning."""
     words = query_words(request.text)
-    bounds = request_bounds(connection, conversations, request)
+    bounds = key_bounds(connection, conversations, request)
     if not words or bounds is None:
         return SearchResult([], words)
     seen = find_candidates(connection, conversations, words, bounds, weights, request.without)
-    scores, lines = seen.scores(weights), seen.lines
+    scores, lines = word_scores(seen, weights), seen.lines
     _boost_speaker(scores, lines, seen.named, weights)
     _boost_days(scores, lines, days_in(request.text), weights)
     if not scores and (around := _search_days(connection, conversations, request)):
@@ -81,7 +92,7 @@ def ranked_search(
             lines = {**lines, **_load_rows(connection, near.best(weights.max_anchors))}
             scores = _blend(scores, _similarity_scores(near, lines, seen.named, weights), weights)
     hits = [
-        each.hit(score)
+        Hit(each.key, each.conversation, each.seq, each.said_at, score)
         for each in lines.values()
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
@@ -96,10 +107,10 @@ def _search_days(
     hits: dict[int, Hit] = {}
     for begin, end in filter(None, (days.period() for days in days_in(request.text))):
         rows = connection.execute(
-            f"SELECT key, conversation, seq, role, said_at FROM messages "
-            f"WHERE conversation IN ({', '.join('?' * len(conversations))}) AND NOT echo "
+            "SELECT key, conversation, seq, role, said_at FROM messages "
+            "WHERE conversation IN (SELECT value FROM json_each(?)) AND NOT echo "
             "AND said_at >= ? AND said_at < ? ORDER BY key LIMIT ?",
-            (*conversations, begin, end, _MAX_PERIOD_HITS),
+            (json.dumps(conversations), begin, end, _MAX_PERIOD_HITS),
         )
         for key, conversation, seq, role, said_at in rows:
             if request.admits(role, said_at):
@@ -115,13 +126,13 @@ class Candidates:
     """By key."""
     postings: Sequence[Postings]
     named: Mapping[str, frozenset[str]]
-    """Speakers that the question names."""
+    """Speakers that the question names, each with the matching words."""
     total: int
     """Messages in the conversations."""
 
-    def scores(self, weights: Weights) -> dict[int, float]:
-        """Return the score of each message by key, from its words and those of its neighbours."""
-        return _scores(self.lines, self.postings, self.total, weights)
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset[str]().union(*self.named.values())
 
 
 def find_candidates(
@@ -133,13 +144,18 @@ def find_candidates(
     without: AbstractSet[int] = frozenset(),
 ) -> Candidates:
     """Look up the words. Words in the messages `without` do not count."""
-    total = count_messages(connection, conversations)
+    total = sum(last_seq(connection, each) for each in conversations)
     found = [load_postings(connection, conversations, word, bounds, weights.max_postings) for word in words]
-    postings = _drop_common([replace(each, keys=each.keys - without) for each in found])
+    there = [each for each in (replace(each, keys=each.keys - without) for each in found) if each.keys]
+    # A word that is too common counts only where there are no others.
+    postings = [each for each in there if not each.is_common] or there
     anchors = _anchors(postings, total, weights.max_anchors)
     lines = _with_neighbours(connection, anchors, len(weights.window))
     named = named_speakers(words, lines.values())
-    return Candidates(lines, _without_names(postings, named), named, total)
+    # Who speaks counts, not who is mentioned.
+    names = frozenset[str]().union(*named.values())
+    others = [each for each in postings if each.word.casefold() not in names]
+    return Candidates(lines, others or postings, named, total)
 
 
 def query_words(text: str) -> tuple[str, ...]:
@@ -147,19 +163,12 @@ def query_words(text: str) -> tuple[str, ...]:
     text = text[:_MAX_QUESTION]
     phrases = [phrase for phrase in parse_query(text).phrases if len(phrase.split()) > 1]
     dates = [found[0] for found in ISO.finditer(text)]
-    words = parse_query(ISO.sub(" ", text).translate(_NO_QUOTES)).words
+    words = parse_query(ISO.sub(" ", text).translate(NO_QUOTES)).words
     return tuple(dict.fromkeys((*words, *dates, *phrases)))
 
 
 _MAX_QUESTION = 20_000
 """Characters. A pasted page is not a better question than its beginning."""
-_NO_QUOTES = str.maketrans('"“”', "   ")
-
-
-def _drop_common(found: Iterable[Postings]) -> list[Postings]:
-    """Drop words that are too common, unless there are no others."""
-    there = [each for each in found if each.keys]
-    return [each for each in there if not each.is_common] or there
 
 
 def _anchors(postings: Sequence[Postings], total: int, most: int) -> list[int]:
@@ -178,47 +187,26 @@ def _with_neighbours(
     connection: sqlite3.Connection, keys: Sequence[int], reach: int
 ) -> dict[int, RankingRow]:
     """Load the messages and their neighbours, by key."""
-    places: dict[int, list[int]] = {}
-    for start in range(0, len(keys), _BATCH):
-        some = keys[start : start + _BATCH]
-        rows = connection.execute(
-            f"SELECT conversation, seq FROM messages WHERE key IN ({', '.join('?' * len(some))})", some
-        )
-        for conversation, seq in rows:
-            places.setdefault(conversation, []).append(seq)
-    lines: dict[int, RankingRow] = {}
-    for conversation, seqs in sorted(places.items()):
-        for first, last in _ranges(sorted(seqs), reach):
-            rows = connection.execute(
-                f"SELECT {RANKING_COLUMNS} FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? AND NOT echo "
-                "ORDER BY seq",
-                (conversation, first, last),
-            )
-            lines.update((row["key"], ranking_row(row)) for row in rows)
-    return lines
+    rows = connection.execute(
+        f"SELECT {RANKING_COLUMNS} FROM messages WHERE NOT echo AND key IN ("
+        "SELECT near.key FROM messages AS anchor JOIN messages AS near ON near.conversation = anchor.conversation "
+        "AND near.seq BETWEEN anchor.seq - :reach AND anchor.seq + :reach "
+        "WHERE anchor.key IN (SELECT value FROM json_each(:keys)))",
+        {"keys": json.dumps(keys), "reach": reach},
+    )
+    return {row["key"]: RankingRow.read(row) for row in rows}
 
 
-def _ranges(seqs: Sequence[int], reach: int) -> list[tuple[int, int]]:
-    """Return ranges around the numbers, merged where they touch."""
-    ranges: list[tuple[int, int]] = []
-    for seq in seqs:
-        if ranges and seq - reach <= ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], seq + reach)
-        else:
-            ranges.append((seq - reach, seq + reach))
-    return ranges
-
-
-def _scores(
-    lines: Mapping[int, RankingRow], postings: Sequence[Postings], total: int, weights: Weights
-) -> dict[int, float]:
+def word_scores(seen: Candidates, weights: Weights) -> dict[int, float]:
+    """Return the score of each message by key, from its words and those of its neighbours."""
+    lines = seen.lines
     keys = {(each.conversation, each.seq): each.key for each in lines.values()}
     average = sum(each.tokens for each in lines.values()) / max(1, len(lines))
     steps = [(0, 1.0)]
     for distance, share in enumerate(weights.window, 1):
         steps += [(distance, share), (-distance, share * weights.following)]
     scores: dict[int, float] = {}
-    for each in postings:
+    for each in seen.postings:
         best: dict[int, float] = {}
         for key in each.keys & lines.keys():
             here = lines[key]
@@ -227,7 +215,7 @@ def _scores(
                 there = keys.get((here.conversation, here.seq + step))
                 if there is not None and best.get(there, 0.0) < own * share:
                     best[there] = own * share
-        weight = each.weight(total)
+        weight = each.weight(seen.total)
         for key, share in best.items():
             scores[key] = scores.get(key, 0.0) + weight * share
     return scores
@@ -237,12 +225,6 @@ def _bm25(length: float, weights: Weights) -> float:
     """Return the BM25 factor of a word that occurs once: smaller in a long message."""
     longer = 1 - weights.length + weights.length * length
     return (weights.saturation + 1) / (1 + weights.saturation * longer)
-
-
-def _without_names(postings: Sequence[Postings], named: Mapping[str, frozenset[str]]) -> Sequence[Postings]:
-    """Drop the names of speakers: who speaks counts, not who is mentioned."""
-    names = frozenset().union(*named.values())
-    return [each for each in postings if each.word.casefold() not in names] or postings
 
 
 def _boost_speaker(
@@ -282,9 +264,8 @@ def _find_similar(
 ) -> Similarities:
     from .embeddings import find_similar  # noqa: PLC0415 - numpy is there if a model is
 
-    names = frozenset[str]().union(*seen.named.values())
     words = query_words(request.text)
-    question = " ".join(word for word in words if word.casefold() not in names) or " ".join(words)
+    question = " ".join(word for word in words if word.casefold() not in seen.names) or " ".join(words)
     return find_similar(
         connection,
         conversations,
@@ -298,14 +279,13 @@ def _find_similar(
 
 
 def _load_rows(connection: sqlite3.Connection, places: Iterable[tuple[int, int]]) -> dict[int, RankingRow]:
-    lines: dict[int, RankingRow] = {}
-    for conversation, seq in places:
-        rows = connection.execute(
-            f"SELECT {RANKING_COLUMNS} FROM messages WHERE conversation = ? AND seq = ? AND NOT echo",
-            (conversation, seq),
-        )
-        lines.update((row["key"], ranking_row(row)) for row in rows)
-    return lines
+    found = (
+        connection.execute(
+            f"SELECT {RANKING_COLUMNS} FROM messages WHERE conversation = ? AND seq = ? AND NOT echo", place
+        ).fetchone()
+        for place in places
+    )
+    return {row["key"]: RankingRow.read(row) for row in found if row}
 
 
 def _similarity_scores(
@@ -360,16 +340,15 @@ def strong_matches(
     if not words:
         return []
     seen = find_candidates(connection, [conversation], words, ALL_KEYS, _NARROW_WEIGHTS)
-    names = frozenset[str]().union(*seen.named.values())
     often = max(_MIN_COMMON, _MAX_COMMON_SHARE * seen.total)
     usual = {each.word for each in seen.postings if len(each.keys) > often}
     rarest = math.log(1 + (seen.total + 0.5) / 0.5)
     weights = {each.word: each.weight(seen.total) for each in seen.postings}
-    whole = sum(weights.get(word, rarest) for word in words if word.casefold() not in names)
-    postings = replace(seen, postings=[each for each in seen.postings if each.word not in usual])
+    whole = sum(weights.get(word, rarest) for word in words if word.casefold() not in seen.names)
+    rare = replace(seen, postings=[each for each in seen.postings if each.word not in usual])
     matches = [
         (key, math.sqrt(min(1.0, score / whole) * min(1.0, score / (_ENOUGH_RARE_WORDS * rarest))))
-        for key, score in postings.scores(_NARROW_WEIGHTS).items()
+        for key, score in word_scores(rare, _NARROW_WEIGHTS).items()
     ]
     matches.sort(key=lambda match: (-match[1], -match[0]))
     return matches[:limit]

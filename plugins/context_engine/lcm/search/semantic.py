@@ -21,7 +21,7 @@ from agent.messages import ChatDict, call_of, text_of
 
 from ..database import DATABASE_ERRORS, Database
 from ..messages import EMBEDDING_BLOCK, message_from_row
-from .filters import without_label
+from .request import without_label
 
 if TYPE_CHECKING:
     from .embeddings import EmbeddingModel
@@ -68,7 +68,12 @@ def _load_model() -> EmbeddingModel | None:
 
     try:
         return EmbeddingModel(folder)
-    except Exception:  # third-party files may be damaged in any way; search by words still works
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # a missing or damaged file; search by words still works
         log.warning("lcm.no_meaning", folder=str(folder), exc_info=True)
         return None
 

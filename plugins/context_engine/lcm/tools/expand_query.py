@@ -19,7 +19,8 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 from ..formatting import format_time, pluralize
 from ..messages import StoredMessage, messages_by_key
-from ..search import SearchRequest, search
+from ..search import search
+from ..search.request import SearchRequest
 from ..summarising import call_model
 from .context import (
     CallContext,

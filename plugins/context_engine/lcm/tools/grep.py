@@ -14,9 +14,9 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 from ..context_membership import ContextMembers
 from ..formatting import format_time, pluralize
-from ..search import InvalidSearch, Mode, SearchRequest, SearchResult, search
-from ..search.filters import parse_timestamp
+from ..search import search
 from ..search.page import LEGEND, Page, PageInputs, pages, with_neighbours
+from ..search.request import InvalidSearch, Mode, SearchRequest, SearchResult, parse_timestamp
 from .context import (
     MAX_CHARACTERS,
     CallContext,

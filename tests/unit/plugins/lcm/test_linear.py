@@ -12,10 +12,15 @@ from plugins.context_engine.lcm.digests import digest
 from plugins.context_engine.lcm.graph import Node
 from plugins.context_engine.lcm.hints import _quote
 from plugins.context_engine.lcm.messages import EchoDetector, StoredMessage, index_text
-from plugins.context_engine.lcm.search.filters import days_in, parse_timestamp, speaker_of, without_label
 from plugins.context_engine.lcm.search.page import excerpt
 from plugins.context_engine.lcm.search.ranked import query_words
-from plugins.context_engine.lcm.search.request import InvalidSearch
+from plugins.context_engine.lcm.search.request import (
+    InvalidSearch,
+    days_in,
+    parse_timestamp,
+    speaker_of,
+    without_label,
+)
 from plugins.context_engine.lcm.summarising.sources import (
     make_storable,
     remove_imitations,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from plugins.context_engine.lcm.messages import NewMessage, add_messages, conversation_key
-from plugins.context_engine.lcm.search import SearchRequest, SearchResult, search, strong_matches
+from plugins.context_engine.lcm.search import search
 from plugins.context_engine.lcm.search.exact import regex_search
-from plugins.context_engine.lcm.search.filters import Days, days_in
-from plugins.context_engine.lcm.search.ranked import Weights, ranked_search
+from plugins.context_engine.lcm.search.ranked import Weights, ranked_search, strong_matches
+from plugins.context_engine.lcm.search.request import Days, SearchRequest, SearchResult, days_in
 from tests.support.lcm_tools_harness import LcmToolsHarness, assistant, opened, user
 
 MAY, JUNE = (datetime(2023, month, 12, tzinfo=UTC).timestamp() for month in (5, 6))
