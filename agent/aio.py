@@ -1,11 +1,11 @@
-"""Helpers for asyncio: finish work despite a cancel, run foreign code in daemon threads, lock by key."""
+"""Helpers for asyncio: finish work despite a cancel, contain foreign code, run it in daemon threads, lock by key."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
@@ -32,6 +32,42 @@ async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+class ForeignError(Exception):
+    """Foreign code raised `error`, perhaps a SystemExit."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(type(error).__name__)
+        self.error = error
+
+
+@contextmanager
+def foreign_code(*ours: type[BaseException]) -> Iterator[None]:
+    """Turn everything that the code inside raises into a ForeignError, except `ours` and a cancel by the caller.
+
+    The one boundary to code of plugins, engines, tools and libraries that may raise anything.
+    """
+    try:
+        yield
+    except ours:
+        raise
+    except BaseException as error:
+        if _is_by_caller(error):
+            raise
+        raise ForeignError(error) from error
+
+
+def _is_by_caller(error: BaseException) -> bool:
+    """Return whether the code was cancelled, closed or interrupted, instead of raising the error itself."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread; Ctrl-C only reaches the main thread
+        is_main = threading.current_thread() is threading.main_thread()
+        return is_main and isinstance(error, KeyboardInterrupt | GeneratorExit)
+    if isinstance(error, asyncio.CancelledError):
+        return task is None or task.cancelling() > 0
+    return isinstance(error, GeneratorExit)
+
+
 def run_in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     """Run foreign code in a daemon thread, which Hermes does not wait for when it stops.
 
@@ -46,9 +82,10 @@ def run_in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
 
     def run() -> None:
         try:
-            set_outcome = partial(ended.set_result, work())
-        except BaseException as error:  # noqa: BLE001 - plugins and engines run here; the future must always end
-            set_outcome = partial(ended.set_exception, _harmless(error))
+            with foreign_code():
+                set_outcome = partial(ended.set_result, work())
+        except ForeignError as failure:
+            set_outcome = partial(ended.set_exception, _harmless(failure.error))
         with suppress(RuntimeError):  # the loop is gone: Hermes has stopped meanwhile
             loop.call_soon_threadsafe(settle, set_outcome)
 

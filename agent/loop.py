@@ -7,10 +7,11 @@ context engine may move the conversation to a smaller child session; the loop go
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -52,19 +53,11 @@ _CUT_SHORT = (
 class Arrived:
     """Messages that came while a turn was running, for the model to read at its next step."""
 
-    messages: Sequence[Message] = ()
-    settles: Sequence[str] = ()
+    messages: Sequence[Message]
+    settles: Sequence[str]
     """Ids of the inbox messages that are done once these are stored."""
-    on_stored: Callable[[], None] = lambda: None
+    on_stored: Callable[[], None]
     """Called once they are stored. Until then they wait for a turn of their own."""
-
-
-async def nothing_new() -> Arrived:
-    return Arrived()
-
-
-def _never() -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +67,9 @@ class Turn:
     conversation: Conversation
     message: Message
     workspace: Path
-    steering: Callable[[], Awaitable[Arrived]] = nothing_new
+    steering: Callable[[], Awaitable[Arrived]] | None = None
+    """Returns the messages that have arrived since; None if each message gets a turn of its own."""
     send_file: SendFile = send_no_file
-    """For the files that tools send."""
     approve: Approve | None = None
     has_begun: bool = False
     """The message is stored, and perhaps some steps of its answer: Hermes was stopped in the middle."""
@@ -85,7 +78,7 @@ class Turn:
     be removed from the chat yet."""
     also_answers: Sequence[str] = ()
     """Other messages that are answered with this one, because they are parts of it."""
-    will_resume: Callable[[], bool] = _never
+    will_resume: Callable[[], bool] = lambda: False
     """Called when the turn is cancelled. If the turn will resume, its partial answer is not stored."""
 
 
@@ -127,7 +120,15 @@ class Agent:
 
     async def accept(self, turn: Turn) -> LiveContext:
         """Store the message. After that neither a stop nor a failure can lose it."""
-        return await finish_despite_cancel(self._accept(turn))
+        live = await self.open(turn.conversation)
+        # Providers refuse calls without a result. No call is run again.
+        closed = [
+            Message("tool", _NO_RESULT, tool_call_id=call.id, name=call.name)
+            for call in unanswered_calls(live.history)
+        ]
+        said = [] if turn.has_begun else [turn.message]
+        await live.append(*closed, *said, settles=turn.also_answers)
+        return live
 
     async def run(self, turn: Turn, live: LiveContext | None = None) -> AsyncGenerator[TurnEvent, None]:
         """Run the turn. The last event is TurnDone, or a HermesError is raised. Cancelling keeps the partial answer."""
@@ -137,20 +138,18 @@ class Agent:
         llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
         for told in self.auto_compaction.notices(live):
             yield told
-        steps = await self._steps(turn)
+        step_ids = await self._step_ids(turn)
 
         for steps_left in reversed(range(self.max_iterations)):
-            answer = Completion()
-            async with aclosing(self._answer(steps, live, llm, toolbox, last_step=steps_left == 0)) as events:
+            answer, is_last = Completion(), steps_left == 0
+            answering = self._answer(turn, step_ids, live, llm, toolbox, last_step=is_last)
+            async with aclosing(answering) as events:
                 async for event in events:
                     if isinstance(event, Completion):
                         answer = event
                     else:
                         yield event
-            said = Message("assistant", answer.text, tool_calls=answer.tool_calls, id=steps.present)
-            is_whole = not answer.tool_calls
-            await live.append(said, answers=turn.message.id, settles=[turn.message.id] * is_whole)
-            if is_whole:
+            if not answer.tool_calls:
                 if answer.finish_reason == "length":
                     yield Notice(_CUT_SHORT)
                 for told in await self.auto_compaction.after_turn(live, answer.usage):
@@ -165,8 +164,9 @@ class Agent:
                         live.add_stored(outcome)
                     else:
                         yield outcome
-            for message in await finish_despite_cancel(self._steer(turn, live)):
-                yield Steered(message.id, message.content)
+            if turn.steering:
+                for message in await finish_despite_cancel(self._steer(turn.steering, live)):
+                    yield Steered(message.id, message.content)
             for told in await self.auto_compaction.make_room(live, answer.usage):
                 yield told
 
@@ -182,17 +182,15 @@ class Agent:
         return LiveContext(self.store, conversation, session, history, tools, self._request_now)
 
     async def tools_tokens(self, conversation: Conversation) -> int:
-        """Estimates the tool definitions in each prompt. Those of an engine count once the engine has named them."""
+        """Estimate the tool definitions in each prompt. Those of an engine count once the engine has named them."""
         if not (await self.models.of(conversation)).supports_tools:
             return 0
         runner = self.auto_compaction.compactor.engines.peek(conversation.id)
-        of_engine = runner.known_schemas if runner else []
-        return estimate_tools_tokens(
-            [*self._toolbox_for(conversation.address.platform).definitions, *of_engine]
-        )
+        of_engine = estimate_tools_tokens(runner.known_schemas) if runner else 0
+        return self._toolbox_for(conversation.address.platform).tokens + of_engine
 
     async def compact(self, live: LiveContext, *, focus: str | None = None) -> Outcome:
-        """Compact because a person asked for it."""
+        """Compact for `/compress`."""
         return await self.auto_compaction.compact_on_request(live, focus)
 
     @property
@@ -265,29 +263,40 @@ class Agent:
             live = await self.open(await self.store.conversation(conversation_id))
             await self.auto_compaction.compactor.engines.close(live)
 
-    async def _steer(self, turn: Turn, live: LiveContext) -> Sequence[Message]:
+    async def _steer(
+        self, steering: Callable[[], Awaitable[Arrived]], live: LiveContext
+    ) -> Sequence[Message]:
         """Store messages that arrived during the turn. Runs to its end: they are either stored or still queued."""
-        arrived = await turn.steering()
+        arrived = await steering()
         await live.append(*arrived.messages, settles=arrived.settles)
         arrived.on_stored()
         return arrived.messages
 
-    async def _steps(self, turn: Turn) -> _Steps:
-        if not turn.has_begun:
-            return _Steps(turn, turn.attempt)
-        ids = [_step_id(turn, number) for number in range(2 * self.max_iterations)]
-        known = await self.store.known(ids)
-        return _Steps(turn, turn.attempt + max((ids.index(step) + 1 for step in known), default=0))
+    async def _step_ids(self, turn: Turn) -> Iterator[str]:
+        """Return the ids of the model's answers in the turn. A resumed turn continues after those that are stored."""
+        first = 0
+        if turn.has_begun:
+            ids = [_step_id(turn, number) for number in range(2 * self.max_iterations)]
+            first = max((ids.index(step) + 1 for step in await self.store.known(ids)), default=0)
+        return (_step_id(turn, number) for number in count(turn.attempt + first))
 
     async def _answer(
-        self, steps: _Steps, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
+        self,
+        turn: Turn,
+        step_ids: Iterator[str],
+        live: LiveContext,
+        llm: LLMClient,
+        toolbox: Toolbox,
+        *,
+        last_step: bool,
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
-        """Ask the model. If the provider says that the prompt does not fit, compact and ask again."""
+        """Ask the model, store its answer and yield it last. If the prompt does not fit, compact and ask again."""
         refusals = Refusals()
         while True:
             request = self._request(live, llm, toolbox, last_step=last_step)
             redactor, shown, told = StreamRedactor(), list[str](), set[str]()
-            yield StepStarted(steps.next())
+            step_id, answer = next(step_ids), Completion()
+            yield StepStarted(step_id)
             try:
                 async with aclosing(llm.stream(request)) as stream:
                     async for item in stream:
@@ -309,22 +318,26 @@ class Agent:
                                 answer = replace(answer, tool_calls=())
                             if not answer.text and not answer.tool_calls:
                                 raise EmptyAnswer
-                            yield answer
-                for event in self._recovery.answered(live, refusals):
-                    yield event
-                return
             except (ContextOverflow, BadRequest) as refusal:
-                await self._store_partial(steps, live, shown)
+                await self._store_partial(turn, step_id, live, shown)
                 compacted = await self._recovery.after_refusal(live, refusal, request, refusals)
                 if compacted is None:
                     raise
+                for event in compacted:
+                    yield event
+                continue
             except (asyncio.CancelledError, HermesError):
                 # Any other error is a bug: the turn is parked, and its partial answer is not stored.
-                await self._store_partial(steps, live, shown)
+                await self._store_partial(turn, step_id, live, shown)
                 await self._recovery.given_up(live, refusals)
                 raise
-            for event in compacted:
+            for event in self._recovery.answered(live, refusals):
                 yield event
+            said = Message("assistant", answer.text, tool_calls=answer.tool_calls, id=step_id)
+            settled = [] if answer.tool_calls else [turn.message.id]
+            await live.append(said, answers=turn.message.id, settles=settled)
+            yield answer
+            return
 
     async def _record(self, live: LiveContext, answer: Completion) -> UsageReported:
         """Record the usage of a model call and tell the engine."""
@@ -335,11 +348,11 @@ class Agent:
         await self.auto_compaction.after_call(live, usage)
         return UsageReported(usage, model, used.context_length)
 
-    async def _store_partial(self, steps: _Steps, live: LiveContext, shown: Sequence[str]) -> None:
+    async def _store_partial(self, turn: Turn, step_id: str, live: LiveContext, shown: Sequence[str]) -> None:
         """Store the text that was shown before the call was stopped or failed, unless the turn will resume."""
-        if shown and not steps.turn.will_resume():
-            said = Message("assistant", "".join(shown), id=steps.present)
-            await live.append(said, answers=steps.turn.message.id)
+        if shown and not turn.will_resume():
+            said = Message("assistant", "".join(shown), id=step_id)
+            await live.append(said, answers=turn.message.id)
 
     async def _toolbox(self, live: LiveContext) -> Toolbox:
         platform = live.conversation.address.platform
@@ -363,12 +376,6 @@ class Agent:
         choice: Literal["auto", "none"] = "none" if must_answer else "auto"
         return ChatRequest(marked.messages, marked.tools, tool_choice=choice)
 
-    async def _accept(self, turn: Turn) -> LiveContext:
-        live = await self.open(turn.conversation)
-        said = [] if turn.has_begun else [turn.message]
-        await live.append(*_close_abandoned(live.history), *said, settles=turn.also_answers)
-        return live
-
     def _context(self, turn: Turn, live: LiveContext) -> ToolContext:
         return ToolContext(
             conversation_id=turn.conversation.id,
@@ -382,27 +389,5 @@ class Agent:
         )
 
 
-class _Steps:
-    """Ids of the model's answers in one turn; a resumed turn gets the same ids."""
-
-    def __init__(self, turn: Turn, first: int) -> None:
-        self.turn = turn
-        self.present = ""
-        self._number = first
-
-    def next(self) -> str:
-        self.present = _step_id(self.turn, self._number)
-        self._number += 1
-        return self.present
-
-
 def _step_id(turn: Turn, number: int) -> str:
     return id_from("msg", turn.message.id, str(number))
-
-
-def _close_abandoned(history: Sequence[Message]) -> list[Message]:
-    """Return results for calls that never got one. No call is run again."""
-    return [
-        Message("tool", _NO_RESULT, tool_call_id=call.id, name=call.name)
-        for call in unanswered_calls(history)
-    ]

@@ -77,7 +77,10 @@ class Tool:
 
     async def call(self, ctx: ToolContext, arguments: Mapping[str, Any]) -> str:
         """Call the function. Raises ToolError if the arguments do not fit, and all that the function raises."""
-        result: object = await self.function(ctx, **self.validated(arguments))
+        return await self.call_validated(ctx, self.validated(arguments))
+
+    async def call_validated(self, ctx: ToolContext, arguments: Mapping[str, Any]) -> str:
+        result: object = await self.function(ctx, **arguments)
         if not isinstance(result, str):
             raise TypeError(f"The tool {self.name} must return text, not {type(result).__name__}.")
         return result

@@ -7,17 +7,20 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import structlog
 
-from agent.aio import finish_despite_cancel
+from agent.aio import ForeignError, finish_despite_cancel, foreign_code
 from agent.errors import LeaseLost, ToolError, UnknownTool
 from agent.events import ToolFinished, ToolStarted, TurnEvent
 from agent.messages import ChatDict, Message, ToolCall
 from agent.redaction import redact
-from agent.tool import ApprovalRequest, Approve, Tool, ToolContext, did_you_mean
+from agent.tokens import estimate_tools_tokens
+from agent.tool import ApprovalRequest, Tool, ToolContext, did_you_mean
 from agent.tool_support.workspace import Workspace
 from agent.untrusted import strip_role_markers, wrap_untrusted
 
@@ -56,8 +59,13 @@ class Toolbox:
         self.definitions: tuple[ChatDict, ...] = tuple(tool.definition for tool in self._tools.values())
         """In OpenAI form, in an order that never changes: the provider's cache depends on it."""
 
+    @cached_property
+    def tokens(self) -> int:
+        """Estimated size of the definitions in each prompt."""
+        return estimate_tools_tokens(self.definitions)
+
     def with_tools(self, more: Sequence[Tool]) -> Toolbox:
-        """Together with others, which give way where a name is taken."""
+        """Return a toolbox with more tools. A tool whose name is taken is left out."""
         new = [tool for tool in more if tool.name not in self._tools]
         if not new:
             return self
@@ -71,46 +79,35 @@ class Toolbox:
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
-    def has_effects(self, name: str) -> bool:
-        """Return whether a call changes something outside the conversation."""
-        return name in self._tools and self._tools[name].effects
-
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         """Run the call. Raises only CancelledError, and LeaseLost where another process has the conversation."""
         try:
-            tool = self._find(call.name)
-            arguments = _parse_arguments(call)
-            # Once more in the call. Here what is wrong is told in our own words, and before a person is asked.
-            tool.validated(arguments)
-            if tool.dangerous and ctx.approve:
-                await _ask_first(ctx.approve, tool, arguments)
-            result = await self._call(tool, arguments, ctx)
+            with foreign_code(ToolError, LeaseLost):
+                result = await self._call(call, ctx)
         except ToolError as error:
             result = ToolResult(str(error), ok=False)
-        except asyncio.CancelledError as exc:
-            if _being_cancelled():
-                raise
-            result = await _crashed(call, ctx, exc)
-        except LeaseLost:
-            raise
-        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - foreign code: no error of a tool ends the turn, and `sys.exit()` does not end the process
-            result = await _crashed(call, ctx, exc)
-        # The only place where results are redacted: the model cannot repeat a secret that it never read, and answers,
-        # summaries, logs, exports and the file with the whole result are made from this text. Redact before
-        # truncating, which could cut a key in half.
-        content = await asyncio.to_thread(redact, _storable(result.content))
-        return replace(result, content=await self._bounded(content, call, ctx))
+        except ForeignError as failure:
+            # The story is for the log, not for the model. In a thread, because showing a traceback reads source files.
+            ids = {"tool": call.name, "call_id": call.id, "conversation_id": ctx.conversation_id}
+            await asyncio.to_thread(log.error, "tool.crashed", exc_info=failure.error, **ids)
+            sentence = f"The tool `{call.name}` failed because of a bug, which was logged. Try another way."
+            result = ToolResult(sentence, ok=False)
+        return await asyncio.to_thread(self._as_read, result, call, ctx)
 
-    def _find(self, name: str) -> Tool:
-        if name not in self._tools:
-            raise ToolError(f"there is no tool `{name}`. {did_you_mean(name, self._tools)}")
-        return self._tools[name]
-
-    async def _call(self, tool: Tool, arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        scope = asyncio.timeout(tool.timeout)
+    async def _call(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            raise ToolError(f"there is no tool `{call.name}`. {did_you_mean(call.name, self._tools)}")
+        arguments = _parse_arguments(call)
+        valid = tool.validated(arguments)
+        if tool.dangerous and ctx.approve:
+            # The wait for the person does not count against the tool's time.
+            exactly = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+            if refusal := await ctx.approve(ApprovalRequest(tool.name, exactly)):
+                raise ToolError(refusal)
         try:
-            async with scope:
-                content = await tool.call(ctx, arguments)
+            async with asyncio.timeout(tool.timeout) as scope:
+                content = await tool.call_validated(ctx, valid)
                 return ToolResult(content or "(no output)", ok=True, outside=tool.outside)
         except ToolError as error:
             # A server's answer, a name in a folder: what goes wrong is told in words of others, too.
@@ -123,20 +120,28 @@ class Toolbox:
                 f"`{tool.name}` took longer than {tool.timeout:g} s and was stopped.{doubt}"
             ) from exc
 
-    async def _bounded(self, content: str, call: ToolCall, ctx: ToolContext) -> str:
-        if len(content) <= self._result_limit:
-            return content
-        head = int(self._result_limit * _HEAD_SHARE)
-        tail = self._result_limit - head
-        left_out = f"{len(content) - head - tail:,} of {len(content):,} characters left out here."
-        pointer = await self._keep_whole(content, call, ctx)
-        return f"{content[:head]}\n\n[… {left_out} {pointer} …]\n\n{content[-tail:]}"
+    def _as_read(self, result: ToolResult, call: ToolCall, ctx: ToolContext) -> ToolResult:
+        """Redact and truncate a result. Blocks: it may write a file.
 
-    async def _keep_whole(self, content: str, call: ToolCall, ctx: ToolContext) -> str:
+        This is the only place where results are redacted: the model cannot repeat a secret that it never read, and
+        answers, summaries, logs, exports and the file with the whole result are made from this text. Redacting comes
+        before truncating, which could cut a key in half.
+        """
+        # Lone surrogates, as in undecodable file names, can be neither stored nor sent.
+        content = redact(result.content.encode(errors="replace").decode())
+        if len(content) > self._result_limit:
+            head = int(self._result_limit * _HEAD_SHARE)
+            tail = self._result_limit - head
+            left_out = f"{len(content) - head - tail:,} of {len(content):,} characters left out here."
+            pointer = self._keep_whole(content, call, ctx)
+            content = f"{content[:head]}\n\n[… {left_out} {pointer} …]\n\n{content[-tail:]}"
+        return replace(result, content=content)
+
+    def _keep_whole(self, content: str, call: ToolCall, ctx: ToolContext) -> str:
+        """Keep the content in the workspace, and return a sentence that says where."""
         name = re.sub(r"[^A-Za-z0-9_-]", "_", call.id)[:64] or "call"
-        data = content.encode()
         try:
-            path = await asyncio.to_thread(Workspace(ctx.workspace).write_new, f"{OUTPUTS}/{name}.txt", data)
+            path = Workspace(ctx.workspace).write_new(f"{OUTPUTS}/{name}.txt", content.encode())
         except ToolError as error:
             log.warning("tool.output_not_kept", tool=call.name, call_id=call.id, reason=error.detail)
             return "The full text could not be kept."
@@ -150,8 +155,8 @@ def choose_tools(
     platform_overrides: Mapping[str, Sequence[str]],
     platform: str,
 ) -> list[Tool]:
-    """The tools of a platform: its own list if it has one, else its service's (`telegram` for `telegram/work`), else
-    the common one. Raises UnknownTool."""
+    """Return the tools of a platform: its own list, else its service's (`telegram` for `telegram/work`), else the
+    common one. Raises UnknownTool."""
     for names in (enabled, *platform_overrides.values()):
         for name in names:
             if name not in available:
@@ -176,59 +181,23 @@ def _parse_arguments(call: ToolCall) -> dict[str, Any]:
         raise ToolError(f"the arguments are nested too deeply or hold a number too large. {again}") from exc
     if not isinstance(arguments, dict):
         raise ToolError(f"the arguments must be a JSON object, not {type(arguments).__name__}. {again}")
-    if not _is_encodable(arguments):
-        raise ToolError(f"the arguments hold half of a character (a lone surrogate). {again}")
-    return arguments
-
-
-async def _ask_first(approve: Approve, tool: Tool, arguments: dict[str, Any]) -> None:
-    """The wait for the person does not count against the tool's time."""
-    exactly = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
-    if refusal := await approve(ApprovalRequest(tool.name, exactly)):
-        raise ToolError(refusal)
-
-
-async def _crashed(call: ToolCall, ctx: ToolContext, exc: BaseException) -> ToolResult:
-    """The story is for the log, not for the model. In a thread, because showing a traceback reads source files."""
-    ids = {"tool": call.name, "call_id": call.id, "conversation_id": ctx.conversation_id}
-    await asyncio.to_thread(log.error, "tool.crashed", exc_info=exc, **ids)
-    return ToolResult(
-        f"The tool `{call.name}` failed because of a bug, which was logged. Try another way.", ok=False
-    )
-
-
-def _being_cancelled() -> bool:
-    """Return whether this task is being cancelled, rather than something a tool was waiting for."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
-
-
-def _is_encodable(arguments: dict[str, Any]) -> bool:
-    """Some models escape characters beyond the BMP in two halves and lose one."""
     try:
         json.dumps(arguments, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _storable(content: str) -> str:
-    """Lone surrogates, as in undecodable file names, can be neither stored nor sent."""
-    return content.encode(errors="replace").decode()
+    except UnicodeEncodeError as exc:
+        # Some models escape characters beyond the BMP in two halves and lose one.
+        raise ToolError(f"the arguments hold half of a character (a lone surrogate). {again}") from exc
+    return arguments
 
 
 async def run_tools(
     toolbox: Toolbox, calls: Sequence[ToolCall], context: ToolContext
 ) -> AsyncGenerator[TurnEvent | Message, None]:
-    """Calls with effects keep their order among themselves."""
+    """Run calls at the same time; those with effects one after the other. Yields events and stored results."""
     in_order = asyncio.Lock()
 
     async def run(call: ToolCall) -> tuple[ToolCall, ToolResult, float]:
-        began = time.perf_counter()
-        if toolbox.has_effects(call.name):
-            async with in_order:
-                result = await toolbox.run(call, context)
-        else:
+        began, tool = time.perf_counter(), toolbox.get(call.name)
+        async with in_order if tool and tool.effects else nullcontext():
             result = await toolbox.run(call, context)
         return call, result, time.perf_counter() - began
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from agent.aio import ForeignError, foreign_code
 from agent.auxiliary_client import CACHED_PREFIX_TASK, call_llm, context_length_of
 from agent.compression.prompt import build_prompt, pieces_of, record_of
 from agent.compression.summary_check import without_own_marks
@@ -93,11 +94,10 @@ def first_summary(
     reason = "no model is configured to write it"
     for ask, window in attempts:
         try:
-            summary = write_summary(ask, task, window)
-        except (AuthenticationFailed, QuotaExhausted):
-            raise
-        except Exception as failure:  # noqa: BLE001 - `ask` is passed in by engine authors; an extract replaces it
-            reason = str(failure) or type(failure).__name__
+            with foreign_code(AuthenticationFailed, QuotaExhausted):  # engine authors may pass in `ask`
+                summary = write_summary(ask, task, window)
+        except ForeignError as failure:
+            reason = str(failure.error) or type(failure.error).__name__
         else:
             if estimate_text_tokens(summary) < smaller_than:
                 return summary, ""

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from agent import auxiliary_client
-from agent.aio import mark_exception_seen, run_in_daemon_thread
+from agent.aio import ForeignError, foreign_code, mark_exception_seen, run_in_daemon_thread
 from agent.compression.outcome import CompressionOutcome
 from agent.context.child_session import as_messages
 from agent.context.engine_values import (
@@ -355,13 +355,14 @@ class EngineRunner:
     ) -> tuple[T | None, HermesError | None]:
         how = "raised an error"
         try:
-            value = work()
-            how = "returned a value that cannot be used"
-            return check(_no_coroutine(value)), None
+            with foreign_code(InvalidCompaction):
+                value = work()
+                how = "returned a value that cannot be used"
+                return check(_no_coroutine(value)), None
         except InvalidCompaction as error:
             return None, error
-        except BaseException as error:  # noqa: BLE001 - an engine is foreign code: even its SystemExit is a failure
-            self._log(method, how, error)
+        except ForeignError as failure:
+            self._log(method, how, failure.error)
             return None, EngineFailed(f"`{method}` {how}.", method=method)
 
     def _log(self, method: str, how: str, error: BaseException) -> None:

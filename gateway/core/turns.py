@@ -19,7 +19,7 @@ from agent.errors import HermesError, LeaseLost, StoreError
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.ids import new_id
 from agent.llm.guards import spending_for
-from agent.loop import Arrived, Turn, nothing_new
+from agent.loop import Arrived, Turn
 from agent.messages import Message
 from agent.store import Conversation
 from agent.tool import Approve
@@ -271,7 +271,7 @@ class Turns:
             conversation,
             _user_message(inbound),
             workspace=self._gateway.workspace(conversation.id),
-            steering=steering if config.gateway.busy == "steer" else nothing_new,
+            steering=steering if config.gateway.busy == "steer" else None,
             send_file=partial(self._send_file, conversation.id, inbound),
             approve=self._approver(conversation.id, inbound) if config.tools.approval == "ask" else None,
             has_begun=inbound.is_resumed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from agent.aio import ForeignError, foreign_code
 from agent.errors import HermesError
 from gateway.config.fields import Section
 from gateway.config.schema_platforms import BotConfig, PlatformsConfig, bot_config, bot_configs
@@ -132,11 +133,10 @@ async def probe_bot(spec: PlatformSpec, config: BotConfig, token: str) -> BotAcc
     if problem := config.token_problem(token):
         raise BotTokenRefused(f"{problem}.")
     try:
-        return await spec.probe(config, token)
-    except HermesError:
-        raise
-    except Exception as error:  # the probe may be a plugin's code, and its message may quote the token
-        raise BotUnreachable(f"the probe of {spec.title} failed ({type(error).__name__}).") from error
+        with foreign_code(HermesError):
+            return await spec.probe(config, token)
+    except ForeignError as failure:  # the message of the error may quote the token
+        raise BotUnreachable(f"the probe of {spec.title} failed ({failure}).") from failure.error
 
 
 def resolve(loaded: LoadedConfig, plugins: Plugins) -> tuple[PlatformRegistry, LoadedConfig]:

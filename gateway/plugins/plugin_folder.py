@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import importlib.util
 import itertools
@@ -22,6 +21,7 @@ from typing import TypeVar
 
 import yaml
 
+from agent.aio import ForeignError, foreign_code
 from agent.context.engine_runner import DEADLINES
 
 T = TypeVar("T")
@@ -102,36 +102,23 @@ def load_package(folder: Path) -> ModuleType:
 
 def run_plugin_code(call: Callable[[], T], folder: Path) -> T:
     """Call a plugin's function. Every exception of it becomes a PluginFault, except Ctrl-C."""
-    with _plugin_faults(folder, _is_ctrl_c):
+    with _plugin_faults(folder):
         return call()
 
 
 async def await_plugin_code(work: Awaitable[T], folder: Path) -> T:
     """Await a plugin's coroutine. Every exception of it becomes a PluginFault, except a cancel by the caller."""
-    with _plugin_faults(folder, _is_cancel):
+    with _plugin_faults(folder):
         return await work
 
 
 @contextmanager
-def _plugin_faults(folder: Path, is_from_caller: Callable[[BaseException], bool]) -> Iterator[None]:
+def _plugin_faults(folder: Path) -> Iterator[None]:
     try:
-        yield
-    except BaseException as error:  # foreign code: its SystemExit must not end the process either
-        if isinstance(error, PluginFault) or is_from_caller(error):
-            raise
-        raise _fault(error, folder) from error
-
-
-def _is_ctrl_c(error: BaseException) -> bool:
-    """In other threads than the main one, only the plugin itself can raise KeyboardInterrupt."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
-
-
-def _is_cancel(error: BaseException) -> bool:
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is None or task.cancelling() > 0
-    return isinstance(error, GeneratorExit)  # the coroutine is closed
+        with foreign_code(PluginFault):
+            yield
+    except ForeignError as failure:
+        raise _fault(failure.error, folder) from failure.error
 
 
 def run_with_timeout(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.aio import finish_despite_cancel, run_in_daemon_thread
+from agent.aio import ForeignError, finish_despite_cancel, foreign_code, run_in_daemon_thread
 
 
 async def test_it_runs_to_its_end_however_often_the_caller_is_cancelled() -> None:
@@ -63,3 +63,31 @@ async def test_a_daemon_thread_settles_its_future_whatever_is_raised(
         with pytest.raises(expected):
             await run_in_daemon_thread(work, "raises")
         assert await run_in_daemon_thread(lambda: 5, "works") == 5
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError, SystemExit, StopIteration, asyncio.CancelledError, LookupError]
+)
+async def test_foreign_code_fails_in_one_way(error: type[BaseException]) -> None:
+    """Even an error that would end the process or the task; the host's own errors pass unchanged."""
+    with pytest.raises(ForeignError) as caught, foreign_code(KeyError):
+        raise error
+    assert type(caught.value.error) is error
+    with pytest.raises(KeyError), foreign_code(KeyError):
+        raise KeyError
+
+
+async def test_a_cancel_passes_through_foreign_code() -> None:
+    """The turn is being cancelled, so no tool or plugin has failed."""
+    began = asyncio.Event()
+
+    async def work() -> None:
+        with foreign_code():
+            began.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await began.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()

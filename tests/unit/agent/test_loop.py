@@ -24,7 +24,7 @@ from agent.events import (
     UsageReported,
 )
 from agent.llm import Completion, Usage
-from agent.loop import Agent, Arrived, Turn, nothing_new
+from agent.loop import Agent, Arrived, Turn
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, SessionStore
 from agent.testing import ScriptedLLM, Step
@@ -50,9 +50,7 @@ class AgentHarness:
             arrived = Arrived(list(waiting), [message.id for message in waiting], waiting.clear)
             return arrived
 
-        return Turn(
-            self.conversation, Message("user", text), self.workspace, take if steering else nothing_new
-        )
+        return Turn(self.conversation, Message("user", text), self.workspace, take if steering else None)
 
     async def say(self, text: str, steering: Sequence[Message] = ()) -> list[TurnEvent]:
         return [event async for event in self.agent.run(self.turn(text, steering))]
