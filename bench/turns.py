@@ -25,7 +25,7 @@ from bench.measure import TEMPORARY, Row, SteadyLLM, opened_store, running_gatew
 from gateway.core.events import NULL_OBSERVER
 from gateway.core.gateway import Gateway
 from gateway.models.litellm_client import LiteLLMClient
-from gateway.observability import Metrics
+from gateway.observability.metrics import Metrics
 from gateway.types import OWNER, InboundMessage
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Reply

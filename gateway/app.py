@@ -46,8 +46,8 @@ from gateway.models.selection import (
     configured_names,
     named_llm,
 )
-from gateway.observability import Metrics
 from gateway.observability.logs import on_warning
+from gateway.observability.metrics import Metrics
 from gateway.observability.tracing import configured_tracing
 from gateway.platforms.base import Platform, Services
 from gateway.platforms.registry import PlatformRegistry, resolve

@@ -1,5 +1,1 @@
-"""Logs, metrics for Prometheus, traces for OpenTelemetry, and a snapshot of the gateway for the dashboard."""
-
-from gateway.observability.metrics import Metrics, Snapshot, WarningCount
-
-__all__ = ["Metrics", "Snapshot", "WarningCount"]
+"""Logs, metrics for Prometheus, and traces for OpenTelemetry."""

@@ -1,7 +1,7 @@
-"""The log file that `hermes logs` reads: rotating JSON lines, readable by the owner only.
+"""Logging: named events with ids, for people or for machines, without message text and without secrets.
 
-Events have passed the same processors as the lines on standard error, so the file holds no secrets either. A file that
-cannot be written (a full disk, say) costs only the file: standard error still has the line.
+Every line passes `redact_event` before it is written: our events and the lines of libraries, values and tracebacks, in
+both formats and at every level. A URL with a bot token, or a key that an exception quotes, becomes `[redacted]`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def parse_events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 class JsonLogFile(RotatingFileHandler):
-    """A structlog processor that appends each event to a log file and passes the event on."""
+    """A structlog processor that appends each event to a rotating file of JSON lines and passes the event on.
+
+    Only the owner can read the file. If it cannot be written (a full disk, say), standard error still has the line.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

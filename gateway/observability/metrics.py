@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,16 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from agent.context.compaction import Attempt
 from agent.events import Steered, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent, TurnFailed
+from agent.llm import Usage
+from agent.llm.guards import Call
 from gateway.observability.definitions import OTHER, BoundedLabel, Meters
-from gateway.observability.llm_metrics import CallRecorder, ObservedTranscriber
-from gateway.observability.tracing import NullTracing, Span, Tracing
+from gateway.observability.tracing import Span, Tracing
 from gateway.types import InboundMessage
 
 if TYPE_CHECKING:
     from gateway.core.gateway import Gateway
-    from gateway.models.transcription import SpeechToText
+    from gateway.models.transcription import SpeechToText, Transcript
+
 _LAG_INTERVAL_SECONDS = 0.5
 _LAG_SAMPLES = 120
 """The samples of the last minute."""
@@ -46,65 +48,46 @@ class WarningCount:
     """Unix time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """State of the gateway at one moment."""
-
-    started_at: float
-    uptime_seconds: float
-    active_turns: int
-    queue_depth: int
-    """Messages that wait for a turn."""
-    warnings: tuple[WarningCount, ...]
-    """Newest first."""
-    event_loop_lag: float
-    """Seconds, measured twice a second while the gateway runs."""
-    worst_event_loop_lag: float
-    """The worst of the last minute."""
+@dataclass(slots=True)
+class _Turn:
+    began: float
+    span: Span
+    has_text: bool = False
+    outcome: str = ""
+    tools: dict[str, Span] = field(default_factory=dict)
+    """Running tool calls by id."""
 
 
 class Metrics:
-    """The `Observer` of the gateway, and the wrappers that count model calls and compactions."""
+    """The `Observer` of the gateway, and the context managers that count model calls and compactions."""
 
     def __init__(self, tracing: Tracing | None = None) -> None:
         self.registry = CollectorRegistry()
-        self.tracing = tracing or NullTracing()
+        self.tracing = tracing or Tracing()
         self.meters = Meters(self.registry)
         self.lag = EventLoopLag(self.meters.event_loop_lag)
-        self.model_guard = CallRecorder(self.meters, self.tracing).guard
         self._gateway: Gateway | None = None
-        self._turns = TurnMetrics(
-            self.meters, self.tracing, lambda: bool(self._gateway and self._gateway.is_closing)
-        )
+        self._queued_at: dict[str, float] = {}
+        self._turns: dict[str, _Turn] = {}
+        self._tools: set[str] = set()
         self._warnings: dict[tuple[str, str], WarningCount] = {}
         self._writing = threading.Lock()
-        self._kind, self._error, self._result, self._outcome = (
-            BoundedLabel(),
-            BoundedLabel(),
-            BoundedLabel(8),
-            BoundedLabel(),
-        )
-        self._started_at, self._began = time.time(), time.monotonic()
+        self._kind, self._error, self._outcome, self._tool = (BoundedLabel() for _ in range(4))
+        self._result = BoundedLabel(8)
 
     def attach(self, gateway: Gateway) -> None:
-        """Set the gateway whose queue is measured."""
+        """Set the gateway whose turns are counted."""
         self._gateway = gateway
 
     def register_tools(self, names: Iterable[str]) -> None:
-        """Allow these names as labels; other tools count as `other` until one of their calls succeeds."""
-        self._turns.register_tools(names)
+        """Allow these names as labels: a model may call a tool that does not exist by any name. Other tools count as
+        `other` until one of their calls succeeds."""
+        self._tools.update(map(self._tool, names))
 
-    def snapshot(self) -> Snapshot:
-        warnings = sorted(self._warnings.copy().values(), key=lambda each: each.last_at, reverse=True)
-        return Snapshot(
-            self._started_at,
-            time.monotonic() - self._began,
-            self._turns.active,
-            self._gateway.waiting if self._gateway else 0,
-            tuple(warnings),
-            self.lag.last,
-            self.lag.worst,
-        )
+    @property
+    def warnings(self) -> list[WarningCount]:
+        """Warnings and errors since the start, newest first."""
+        return sorted(self._warnings.copy().values(), key=lambda each: each.last_at, reverse=True)
 
     def count_warning(self, kind: str, error: object) -> None:
         """Count a warning or an error of the log. Thread-safe."""
@@ -118,8 +101,54 @@ class Metrics:
 
     # -- models ----------------------------------------------------------------------------------------------
 
-    def observe_transcriber(self, transcribe: SpeechToText) -> ObservedTranscriber:
-        return ObservedTranscriber(transcribe, self.meters, self.tracing)
+    @asynccontextmanager
+    async def model_guard(self, call: Call) -> AsyncIterator[None]:
+        """Count and trace a call of a model, failed ones too."""
+        with self.model_call(call.model, call.request.purpose) as complete:
+            try:
+                yield
+            finally:
+                if call.completion is not None:
+                    complete(call.completion.usage)
+
+    def observe_transcriber(self, transcribe: SpeechToText) -> SpeechToText:
+        return _ObservedTranscriber(transcribe, self)
+
+    @contextmanager
+    def model_call(self, model: str, purpose: str) -> Iterator[Callable[[Usage], None]]:
+        """Count and trace one call. The caller passes the usage of a complete answer to the yielded function.
+
+        The span is not made the current one: a stream may be read in another context."""
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": model,
+            "hermes.purpose": purpose,
+        }
+        span, began = self.tracing.start_span("model call", attributes), time.perf_counter()
+        outcome = ""
+
+        def complete(usage: Usage) -> None:
+            nonlocal outcome
+            # A reader that has the complete answer may close the stream before its end.
+            outcome = "ok"
+            self.meters.count_usage(model, purpose, usage)
+            span.set_attributes(
+                {
+                    "gen_ai.usage.input_tokens": usage.prompt_tokens,
+                    "gen_ai.usage.output_tokens": usage.completion_tokens,
+                    "hermes.cached_tokens": usage.cache_read_tokens,
+                }
+            )
+
+        try:
+            yield complete
+            outcome = "ok"
+        finally:
+            error = sys.exception()
+            # A cancel and a closed stream count as `stopped`.
+            outcome = outcome or (type(error).__name__ if isinstance(error, Exception) else "stopped")
+            self.meters.count_call(model, purpose, outcome, time.perf_counter() - began)
+            span.end(outcome, failed=outcome not in ("ok", "stopped"))
 
     @contextmanager
     def compaction(self, attempt: Attempt) -> Iterator[None]:
@@ -137,95 +166,6 @@ class Metrics:
     # -- gateway.core.events.Observer ---------------------------------------------------------------------------
 
     def queued(self, message_id: str) -> None:
-        self._turns.queued(message_id)
-
-    def turn(self, conversation_id: str, inbound: InboundMessage) -> AbstractContextManager[None]:
-        return self._turns.turn(conversation_id, inbound)
-
-    def event(self, inbound: InboundMessage, event: TurnEvent) -> None:
-        self._turns.event(inbound, event)
-
-    @contextmanager
-    def call(self, platform: str, name: str, turn_id: str) -> Iterator[None]:
-        attributes = {"hermes.platform": platform, "hermes.call": name}
-        span = self.tracing.start_span("delivery", attributes, turn_id=turn_id)
-        began, outcome = time.perf_counter(), ""
-        try:
-            yield
-            outcome = "ok"
-        finally:
-            outcome = outcome or self._outcome(type(sys.exception()).__name__)
-            self.meters.platform_calls.labels(platform, name, outcome).inc()
-            self.meters.platform_call_seconds.labels(platform).observe(time.perf_counter() - began)
-            span.end(outcome, failed=outcome != "ok")
-
-    def delivered(self, platform: str, outcome: str) -> None:
-        self.meters.deliveries.labels(platform, outcome).inc()
-
-
-class EventLoopLag:
-    """Measures how late the event loop runs its callbacks: blocking code delays everything."""
-
-    def __init__(self, histogram: Histogram) -> None:
-        self._histogram = histogram
-        self._recent: deque[float] = deque(maxlen=_LAG_SAMPLES)
-
-    @property
-    def last(self) -> float:
-        return self._recent[-1] if self._recent else 0.0
-
-    @property
-    def worst(self) -> float:
-        """The worst lag of the last minute."""
-        return max(self._recent, default=0.0)
-
-    async def measure(self) -> None:
-        """Measure until cancelled."""
-        clock = asyncio.get_running_loop().time
-        while True:
-            due = clock() + _LAG_INTERVAL_SECONDS
-            await asyncio.sleep(_LAG_INTERVAL_SECONDS)
-            late = max(0.0, clock() - due)
-            self._recent.append(late)
-            self._histogram.observe(late)
-
-
-@dataclass(slots=True)
-class _Turn:
-    began: float
-    span: Span
-    has_text: bool = False
-    outcome: str = ""
-    tools: dict[str, Span] = field(default_factory=dict)
-    """Running tool calls by id."""
-
-
-class TurnMetrics:
-    """Derives metrics and spans from the events of turns."""
-
-    def __init__(self, meters: Meters, tracing: Tracing, is_closing: Callable[[], bool]) -> None:
-        self._meters = meters
-        self._tracing = tracing
-        self._is_closing = is_closing
-        self._queued_at: dict[str, float] = {}
-        self._turns: dict[str, _Turn] = {}
-        self._bounded = BoundedLabel()
-        self._tools: set[str] = set()
-
-    @property
-    def active(self) -> int:
-        return len(self._turns)
-
-    def register_tools(self, names: Iterable[str]) -> None:
-        """Allow these names as labels: a model may call a tool that does not exist by any name."""
-        self._tools.update(map(self._bounded, names))
-
-    def _tool_label(self, name: str, *, exists: bool = False) -> str:
-        if exists:  # such as a tool of a context engine, which is not registered at the start
-            self.register_tools([name])
-        return name if name in self._tools else OTHER
-
-    def queued(self, message_id: str) -> None:
         self._queued_at[message_id] = time.perf_counter()
 
     @contextmanager
@@ -233,9 +173,9 @@ class TurnMetrics:
         platform = inbound.address.platform
         self._observe_wait(inbound.id, platform)
         ids = {"hermes.conversation": conversation_id, "hermes.turn": inbound.id, "hermes.platform": platform}
-        turn = _Turn(time.perf_counter(), self._tracing.start_turn(inbound.id, ids))
+        turn = _Turn(time.perf_counter(), self.tracing.start_turn(inbound.id, ids))
         self._turns[inbound.id] = turn
-        active = self._meters.turns_active.labels(platform)
+        active = self.meters.turns_active.labels(platform)
         active.inc()
         try:
             with turn.span.active():
@@ -255,41 +195,103 @@ class TurnMetrics:
                 if turn and not turn.has_text:
                     turn.has_text = True
                     seconds = time.perf_counter() - turn.began
-                    self._meters.first_token_seconds.labels(platform).observe(seconds)
+                    self.meters.first_token_seconds.labels(platform).observe(seconds)
             case Steered():
                 self._observe_wait(event.message_id, platform)
             case ToolStarted() if turn:
                 attributes = {"gen_ai.tool.name": self._tool_label(event.name)}
-                turn.tools[event.call_id] = self._tracing.start_span("tool call", attributes)
+                turn.tools[event.call_id] = self.tracing.start_span("tool call", attributes)
             case ToolFinished():
                 self._count_tool_call(turn, event)
             case TurnDone() | TurnFailed():
-                self._count_turn(turn, inbound, self._outcome(inbound, event))
+                self._count_turn(turn, inbound, self._turn_outcome(inbound, event))
 
-    def _outcome(self, inbound: InboundMessage, event: TurnDone | TurnFailed) -> str:
+    def _turn_outcome(self, inbound: InboundMessage, event: TurnDone | TurnFailed) -> str:
         if isinstance(event, TurnFailed):
             # A turn that a stop of the gateway interrupts has no stored failure and continues at the next start.
-            return "interrupted" if self._is_closing() and not event.outbox_id else "failed"
+            is_closing = self._gateway is not None and self._gateway.is_closing
+            return "interrupted" if is_closing and not event.outbox_id else "failed"
         if event.stopped:
             return "stopped"
         return "command" if inbound.command else "answered"
 
     def _count_turn(self, turn: _Turn | None, inbound: InboundMessage, outcome: str) -> None:
         platform = inbound.address.platform
-        self._meters.turns.labels(platform, outcome).inc()
+        self.meters.turns.labels(platform, outcome).inc()
         if turn is None:
             return
         turn.outcome = outcome
         if outcome != "command":
-            self._meters.turn_seconds.labels(platform).observe(time.perf_counter() - turn.began)
+            self.meters.turn_seconds.labels(platform).observe(time.perf_counter() - turn.began)
 
     def _count_tool_call(self, turn: _Turn | None, event: ToolFinished) -> None:
         tool, outcome = self._tool_label(event.name, exists=event.ok), "ok" if event.ok else "failed"
-        self._meters.tool_calls.labels(tool, outcome).inc()
-        self._meters.tool_seconds.labels(tool).observe(event.seconds)
+        self.meters.tool_calls.labels(tool, outcome).inc()
+        self.meters.tool_seconds.labels(tool).observe(event.seconds)
         if turn and (span := turn.tools.pop(event.call_id, None)):
             span.end(outcome, failed=not event.ok)
 
     def _observe_wait(self, message_id: str, platform: str) -> None:
         if (queued_at := self._queued_at.pop(message_id, None)) is not None:
-            self._meters.wait_seconds.labels(platform).observe(time.perf_counter() - queued_at)
+            self.meters.wait_seconds.labels(platform).observe(time.perf_counter() - queued_at)
+
+    def _tool_label(self, name: str, *, exists: bool = False) -> str:
+        if exists:  # such as a tool of a context engine, which is not registered at the start
+            self.register_tools([name])
+        return name if name in self._tools else OTHER
+
+    @contextmanager
+    def call(self, platform: str, name: str, turn_id: str) -> Iterator[None]:
+        attributes = {"hermes.platform": platform, "hermes.call": name}
+        span = self.tracing.start_span("delivery", attributes, turn_id=turn_id)
+        began, outcome = time.perf_counter(), ""
+        try:
+            yield
+            outcome = "ok"
+        finally:
+            outcome = outcome or self._outcome(type(sys.exception()).__name__)
+            self.meters.platform_calls.labels(platform, name, outcome).inc()
+            self.meters.platform_call_seconds.labels(platform).observe(time.perf_counter() - began)
+            span.end(outcome, failed=outcome != "ok")
+
+    def delivered(self, platform: str, outcome: str) -> None:
+        self.meters.deliveries.labels(platform, outcome).inc()
+
+
+class _ObservedTranscriber:
+    def __init__(self, transcribe: SpeechToText, metrics: Metrics) -> None:
+        self._transcribe = transcribe
+        self._metrics = metrics
+
+    @property
+    def model(self) -> str:
+        return self._transcribe.model
+
+    async def __call__(self, name: str, data: bytes) -> Transcript:
+        with self._metrics.model_call(self.model, "transcription") as complete:
+            transcript = await self._transcribe(name, data)
+            complete(transcript.usage)
+            return transcript
+
+
+class EventLoopLag:
+    """Measures how late the event loop runs its callbacks: blocking code delays everything."""
+
+    def __init__(self, histogram: Histogram) -> None:
+        self._histogram = histogram
+        self._recent: deque[float] = deque(maxlen=_LAG_SAMPLES)
+
+    @property
+    def worst(self) -> float:
+        """The worst lag of the last minute."""
+        return max(self._recent, default=0.0)
+
+    async def measure(self) -> None:
+        """Measure until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            due = clock() + _LAG_INTERVAL_SECONDS
+            await asyncio.sleep(_LAG_INTERVAL_SECONDS)
+            late = max(0.0, clock() - due)
+            self._recent.append(late)
+            self._histogram.observe(late)

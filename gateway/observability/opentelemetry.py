@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode
 from opentelemetry.util.re import parse_env_headers
 
-from gateway.observability.tracing import Attributes, Span, TracingSettings
+from gateway.observability.tracing import Attributes, Span, Tracing, TracingSettings
 
 _EXPORT_SECONDS = 3.0
 """Time limit for one batch, retries included: a stop does not wait for an unreachable collector."""
@@ -23,7 +23,7 @@ _MAX_TURNS = 1_000
 """Remembered turns: a delivery after the end of its turn is still traced as a part of it."""
 
 
-class OpenTelemetryTracing:
+class OpenTelemetryTracing(Tracing):
     """Tracing with a private provider, not the global one, so that libraries are not traced."""
 
     def __init__(self, settings: TracingSettings) -> None:
@@ -55,7 +55,7 @@ class OpenTelemetryTracing:
         self._provider.shutdown()
 
 
-class _Span:
+class _Span(Span):
     def __init__(self, span: trace.Span) -> None:
         self._span = span
 

@@ -1,4 +1,4 @@
-"""The tracing port and its configuration. Spans hold ids, names, numbers and outcomes; never message text.
+"""Tracing and its configuration. Spans hold ids, names, numbers and outcomes; never message text.
 
 OpenTelemetry is imported only if `OTEL_EXPORTER_OTLP_ENDPOINT` is set and the extra `otel` is installed.
 """
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from gateway.config.environment import environment
@@ -29,52 +28,34 @@ NO_ADDRESS = (
 )
 
 
-class Span(Protocol):
+class Span:
+    """A span that is not recorded; `gateway.observability.opentelemetry` has the real one."""
+
     def set_attributes(self, attributes: Attributes) -> None: ...
 
     def end(self, outcome: str, *, failed: bool = False) -> None:
         """End the span; later calls do nothing."""
-        ...
 
     def active(self) -> AbstractContextManager[object]:
         """Make this span the parent of spans started inside the `with` block."""
-        ...
-
-
-class Tracing(Protocol):
-    def start_span(self, name: str, attributes: Attributes, *, turn_id: str = "") -> Span:
-        """Start a span below the active span, or below the turn `turn_id`, which may have ended."""
-        ...
-
-    def start_turn(self, turn_id: str, attributes: Attributes) -> Span: ...
-
-    def close(self) -> None:
-        """Send the remaining spans. Takes up to a few seconds, so do not call it on the event loop."""
-        ...
-
-
-class _NullSpan:
-    def set_attributes(self, attributes: Attributes) -> None: ...
-
-    def end(self, outcome: str, *, failed: bool = False) -> None: ...
-
-    def active(self) -> AbstractContextManager[object]:
         return nullcontext()
 
 
-_NULL_SPAN = _NullSpan()
-
-
-class NullTracing:
+class Tracing:
     """Tracing that is off."""
 
     def start_span(self, name: str, attributes: Attributes, *, turn_id: str = "") -> Span:
-        return _NULL_SPAN
+        """Start a span below the active span, or below the turn `turn_id`, which may have ended."""
+        return _NO_SPAN
 
     def start_turn(self, turn_id: str, attributes: Attributes) -> Span:
-        return _NULL_SPAN
+        return _NO_SPAN
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Send the remaining spans. Takes up to a few seconds, so do not call it on the event loop."""
+
+
+_NO_SPAN = Span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +89,11 @@ def configured_tracing(loaded: LoadedConfig) -> tuple[Tracing, str]:
     it on the event loop."""
     settings = tracing_settings(loaded.home)
     if settings is None:
-        return NullTracing(), ""
+        return Tracing(), ""
     if not settings.endpoint.startswith(("http://", "https://")):
-        return NullTracing(), NO_ADDRESS
+        return Tracing(), NO_ADDRESS
     try:
         from gateway.observability.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - optional
     except ImportError:
-        return NullTracing(), NOT_INSTALLED
+        return Tracing(), NOT_INSTALLED
     return OpenTelemetryTracing(settings), f"sent to {settings.public_endpoint}"

@@ -1,4 +1,4 @@
-"""Parses code fences and splits Markdown into prose and code blocks."""
+"""Finds code blocks in Markdown: their fences, and the long ones that become files beside an answer."""
 
 from __future__ import annotations
 
@@ -82,14 +82,10 @@ class MarkdownBlock:
     @property
     def code(self) -> str:
         """The text between the fences, without the margin of a list or quotation."""
-        fence = self.fence
-        assert fence
-        inner = self.lines[1:-1] if self._is_closed else self.lines[1:]
-        return "".join(_without_margin(line, fence.margin) + "\n" for line in inner)
-
-    @property
-    def _is_closed(self) -> bool:
-        return self.fence is not None and len(self.lines) > 1 and self.fence.is_closed_by(self.lines[-1])
+        assert self.fence
+        is_closed = len(self.lines) > 1 and self.fence.is_closed_by(self.lines[-1])
+        inner = self.lines[1:-1] if is_closed else self.lines[1:]
+        return "".join(_without_margin(line, self.fence.margin) + "\n" for line in inner)
 
 
 def markdown_blocks(markdown: str) -> Iterator[MarkdownBlock]:
@@ -120,67 +116,37 @@ def _without_margin(line: str, margin: str) -> str:
     return line
 
 
-_EXTENSIONS = {
+_EXTENSIONS = frozenset({
+    "bat", "c", "cpp", "cs", "css", "csv", "dart", "diff", "go", "graphql", "html", "ini", "java", "js", "json",
+    "jsx", "lua", "md", "php", "ps1", "py", "r", "rb", "rs", "scala", "scss", "sh", "sql", "svg", "swift", "tex",
+    "toml", "ts", "tsx", "vue", "xml", "yaml",
+})  # fmt: skip
+"""Languages whose name is also their file extension."""
+
+_OTHER_EXTENSIONS = {
     "bash": "sh",
-    "bat": "bat",
-    "c": "c",
     "c#": "cs",
     "c++": "cpp",
-    "cpp": "cpp",
-    "cs": "cs",
     "csharp": "cs",
-    "css": "css",
-    "csv": "csv",
-    "dart": "dart",
-    "diff": "diff",
-    "go": "go",
     "golang": "go",
-    "graphql": "graphql",
     "haskell": "hs",
-    "html": "html",
-    "ini": "ini",
-    "java": "java",
     "javascript": "js",
-    "js": "js",
-    "json": "json",
     "jsonc": "json",
-    "jsx": "jsx",
     "kotlin": "kt",
     "latex": "tex",
-    "lua": "lua",
     "makefile": "mk",
     "markdown": "md",
-    "md": "md",
     "mermaid": "mmd",
     "objective-c": "m",
     "patch": "diff",
     "perl": "pl",
-    "php": "php",
     "powershell": "ps1",
-    "ps1": "ps1",
-    "py": "py",
     "python": "py",
     "python3": "py",
-    "r": "r",
-    "rb": "rb",
-    "rs": "rs",
     "ruby": "rb",
     "rust": "rs",
-    "scala": "scala",
-    "scss": "scss",
-    "sh": "sh",
     "shell": "sh",
-    "sql": "sql",
-    "svg": "svg",
-    "swift": "swift",
-    "tex": "tex",
-    "toml": "toml",
-    "ts": "ts",
-    "tsx": "tsx",
     "typescript": "ts",
-    "vue": "vue",
-    "xml": "xml",
-    "yaml": "yaml",
     "yml": "yaml",
     "zsh": "sh",
 }
@@ -212,7 +178,8 @@ def find_long_code(markdown: str, *, longer_than: int) -> list[CodeFile]:
 
 
 def _extension(language: str) -> str:
-    return _EXTENSIONS.get(re.split(r"[:,{]", language.lower(), maxsplit=1)[0], "txt")
+    name = re.split(r"[:,{]", language.lower(), maxsplit=1)[0]
+    return name if name in _EXTENSIONS else _OTHER_EXTENSIONS.get(name, "txt")
 
 
 def _name_from_info(info: str) -> str | None:

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 
-from gateway.text.unicode import escape_character, escape_confusables
+from gateway.text.unicode import HIDDEN_CATEGORIES, escape_character, escape_confusables
 
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -25,7 +25,12 @@ def escape_hidden(text: str) -> str:
     """Escape characters that are invisible or reorder others."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_escape_if_hidden, text.replace("\r\n", "\n")))
+    return "".join(
+        escape_character(character)
+        if character not in "\n\t" and unicodedata.category(character) in HIDDEN_CATEGORIES
+        else character
+        for character in text.replace("\r\n", "\n")
+    )
 
 
 def summarize_arguments(arguments: str) -> str:
@@ -72,9 +77,3 @@ def _parse_fields(arguments: str) -> dict[str, str] | None:
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for key, value in parsed.items()
     }
-
-
-def _escape_if_hidden(character: str) -> str:
-    if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
-        return character
-    return escape_character(character)

@@ -28,17 +28,11 @@ _ATTEMPTS = (
 """Damage that a cut may do, and how full the message must be in return; tried in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    piece: str
-    length: int
-    """Characters of the text that the piece uses."""
-    reopening: str
-    """The fence to put before the rest if the cut splits a code block."""
+def _best_cut(text: str, limit: int, measure: Measure) -> tuple[str, int, str]:
+    """Cut a text that is too long by at least one character.
 
-
-def _best_cut(text: str, limit: int, measure: Measure) -> _Cut:
-    """Cut a text that is too long by at least one character."""
+    Return the message, the number of characters it uses, and the fence to put before the rest if the cut splits a code
+    block."""
     window = _Window(text, limit, measure)
     position = (
         window.best_position()
@@ -48,21 +42,10 @@ def _best_cut(text: str, limit: int, measure: Measure) -> _Cut:
     )
     if position is None:
         # Not one character of this code block fits between its fences.
-        return _Cut(text[: window.room], window.room, "")
+        return text[: window.room], window.room, ""
     code = window.code_at(position)
-    fences = window.fences_at_cut(code.fence) if code else _NO_FENCES
-    return _Cut(text[:position].rstrip() + fences.closing, position, fences.reopening)
-
-
-@dataclass(frozen=True, slots=True)
-class _CutFences:
-    """The fences to add where a cut splits a code block."""
-
-    closing: str
-    reopening: str
-
-
-_NO_FENCES = _CutFences("", "")
+    closing, reopening = window.fences_at_cut(code.fence) if code else ("", "")
+    return text[:position].rstrip() + closing, position, reopening
 
 
 class _Window:
@@ -124,17 +107,19 @@ class _Window:
         block = self._code[bisect_right(self._code_begins, position + 1) - 1] if self._code else None
         return block if block and block.begin - 1 <= position <= block.end else None
 
-    def fences_at_cut(self, fence: Fence) -> _CutFences:
-        """Return no fences if they leave less than half of the message for the code."""
+    def fences_at_cut(self, fence: Fence) -> tuple[str, str]:
+        """Return the fences that close and reopen a code block; empty if they leave less than half of the message for
+        the code."""
+        closing = "\n" + fence.closing_line
         for opening_line in (fence.reopening_line, fence.closing_line):
-            fences = _CutFences("\n" + fence.closing_line, opening_line + "\n")
-            if self._measure(fences.closing + fences.reopening) <= self._limit // 2:
-                return fences
-        return _NO_FENCES
+            reopening = opening_line + "\n"
+            if self._measure(closing + reopening) <= self._limit // 2:
+                return closing, reopening
+        return "", ""
 
     def _closing_at(self, position: int) -> str:
         code = self.code_at(position)
-        return self.fences_at_cut(code.fence).closing if code else ""
+        return self.fences_at_cut(code.fence)[0] if code else ""
 
     def _positions(self, point: CutPoint) -> list[int]:
         if point in _WITHIN_LINES and point not in self._cut_points:
@@ -151,7 +136,7 @@ class _Window:
         if code is None:
             return self._first_line <= position <= self.room and self._is_visible(0, position)
         return (
-            position <= self._room_for(self.fences_at_cut(code.fence).closing)
+            position <= self._room_for(self.fences_at_cut(code.fence)[0])
             and self._is_visible(code.begin, position)
             and self._is_visible(position, code.end)
         )
@@ -237,9 +222,10 @@ class _Source:
 
     def cut(self, position: int, reopening: str) -> tuple[str, int, str]:
         """Return the message, the start of the next one, and the fence to put before that."""
-        cut = _best_cut(reopening + self.text[position : position + self.limit + 1], self.limit, self.measure)
-        end = position + cut.length - len(reopening)
-        return cut.piece, self._skip_indentation(_WHITE_SPACE.match(self.text, end)), cut.reopening
+        text = reopening + self.text[position : position + self.limit + 1]
+        piece, length, next_fence = _best_cut(text, self.limit, self.measure)
+        end = position + length - len(reopening)
+        return piece, self._skip_indentation(_WHITE_SPACE.match(self.text, end)), next_fence
 
     def _skip_indentation(self, dropped: re.Match[str] | None) -> int:
         """Return the end of the dropped white space; skip indentation that fills more than half a message."""

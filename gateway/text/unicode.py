@@ -80,7 +80,7 @@ def prefix_length(text: str, budget: int, measure: Measure) -> int:
     return fits
 
 
-_HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _WITHOUT_GLYPH = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -139,7 +139,7 @@ def _is_deceptive(character: str) -> bool:
         return False
     category = unicodedata.category(character)
     return (
-        category in (*_HIDDEN_CATEGORIES, "Zs")
+        category in (*HIDDEN_CATEGORIES, "Zs")
         or _WITHOUT_GLYPH.match(character) is not None
         or character in _SYNTAX_LOOKALIKES
         or unicodedata.normalize("NFKC", character) in _SHELL_SYNTAX

@@ -14,15 +14,14 @@ from agent.errors import ToolError
 from agent.events import event_to_dict
 from agent.ids import id_from, new_id
 from agent.messages import Message
-from agent.store import Overview
 from agent.tool import Choice
 from agent.tool_support.workspace import Workspace
 from agent.untrusted import without_marks
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
 from gateway.platforms.web.owner_conversations import PLATFORMS, OwnerConversations
-from gateway.platforms.web.renderer import SentFile, sent_files
-from gateway.platforms.web.request_params import is_integer, is_text, json_object, optional_int
+from gateway.platforms.web.renderer import sent_files
+from gateway.platforms.web.request_params import is_integer, is_text, json_object, optional_int, optional_text
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.types import OWNER, InboundMessage, parse_command
 
@@ -65,7 +64,18 @@ class Api:
         return web.json_response({"id": conversation.id, "after": after})
 
     async def _list(self, request: web.Request) -> web.Response:
-        return web.json_response([_overview_as_dict(each) for each in await self._conversations.overviews()])
+        return web.json_response(
+            [
+                {
+                    "id": overview.conversation.id,
+                    "title": overview.title,
+                    "platform": overview.conversation.address.platform,
+                    "messages": overview.messages,
+                    "updated_at": overview.updated_at,
+                }
+                for overview in await self._conversations.overviews()
+            ]
+        )
 
     async def _messages(self, request: web.Request) -> web.Response:
         limit = optional_int(request, "limit", minimum=1, maximum=_MAX_MESSAGES)
@@ -77,7 +87,7 @@ class Api:
         """Accept a message. The message is stored before the response is sent; a client without a response may send it
         again with the same `key`, and it counts once. `overtook`: a command ran at once and starts no turn."""
         body = await json_object(request)
-        text, key = _checked_text(body), _checked_key(body)
+        text, key = _checked_text(body), optional_text(body, "key", max_length=_MAX_KEY)
         conversation = await self._conversations.conversation(request.match_info["id"])
         command = parse_command(text)
         overtakes = self._gateway.commands.overtakes(command)
@@ -116,7 +126,11 @@ class Api:
     async def _file(self, request: web.Request) -> web.Response:
         """Send a file of the workspace as a download: a file that a model made must not open as a page."""
         conversation = await self._conversations.conversation(request.match_info["id"])
-        sent = await self._sent_file(conversation.id, request.match_info["file_id"])
+        transcript = await self._conversations.transcript(conversation.id, None)
+        file_id = request.match_info["file_id"]
+        sent = next((each for each in sent_files(transcript) if each.id == file_id), None)
+        if sent is None:
+            raise web.HTTPNotFound(text="This conversation has no such file.")
         workspace = Workspace(self._gateway.workspace(conversation.id))
         try:
             data = await asyncio.to_thread(workspace.read, sent.path)
@@ -124,12 +138,6 @@ class Api:
             raise web.HTTPNotFound(text=f"The file is no longer available: {error.detail}") from error
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(sent.name, safe='')}"}
         return web.Response(body=data, content_type="application/octet-stream", headers=headers)
-
-    async def _sent_file(self, conversation_id: str, file_id: str) -> SentFile:
-        for sent in sent_files(await self._conversations.transcript(conversation_id, None)):
-            if sent.id == file_id:
-                return sent
-        raise web.HTTPNotFound(text="This conversation has no such file.")
 
 
 async def _frames(envelopes: AsyncIterator[Envelope]) -> AsyncGenerator[bytes, None]:
@@ -151,23 +159,6 @@ def _checked_text(body: dict[str, Any]) -> str:
     if size > _MAX_TEXT_BYTES:
         raise web.HTTPRequestEntityTooLarge(_MAX_TEXT_BYTES, size)
     return text
-
-
-def _checked_key(body: dict[str, Any]) -> str:
-    key = body.get("key", "")
-    if not (is_text(key) and len(key) <= _MAX_KEY):
-        raise web.HTTPBadRequest(text=f"`key` must be a string of at most {_MAX_KEY} characters.")
-    return str(key)
-
-
-def _overview_as_dict(overview: Overview) -> dict[str, Any]:
-    return {
-        "id": overview.conversation.id,
-        "title": overview.title,
-        "platform": overview.conversation.address.platform,
-        "messages": overview.messages,
-        "updated_at": overview.updated_at,
-    }
 
 
 def _message_as_dict(message: Message) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from dataclasses import fields
 from typing import Any
 
 from aiohttp import web
@@ -154,7 +153,7 @@ class LiveTurn:
         """Running tool calls."""
         self._asked: dict[str, ApprovalAsked] = {}
         """Open approvals."""
-        self._usage = Usage()
+        self._usages: list[Usage] = []
 
     async def updates(self, event: TurnEvent) -> list[Update]:
         match event:
@@ -199,7 +198,7 @@ class LiveTurn:
                 sent = SentFile(event.path, event.caption)
                 return [{"op": "append", "html": self._renderer.file(self._conversation_id, sent)}]
             case UsageReported(usage):
-                self._usage = _sum(self._usage, usage)
+                self._usages.append(usage)
             case TurnDone(_, stopped):
                 return self._end(self._renderer.notice("Stopped.") if stopped else "")
             case TurnFailed(error):
@@ -233,8 +232,8 @@ class LiveTurn:
         updates = [self._replace_tool(ToolView(call, "abandoned")) for call in self._calls.values()]
         if last_part:
             updates.append({"op": "append", "html": last_part})
-        if self._usage.total_tokens:
-            updates.append({"op": "append", "html": self._renderer.usage(self._usage)})
+        if any(usage.total_tokens for usage in self._usages):
+            updates.append({"op": "append", "html": self._renderer.usage(self._usages)})
         return [*updates, {"op": "end_turn"}]
 
 
@@ -243,15 +242,3 @@ def _compaction_notice(event: Compacted) -> str:
         f"The conversation was compacted from {event.tokens_before:,} to {event.tokens_after:,} tokens. "
         "All messages stay here and can be searched."
     )
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    """Add two usages; the cost is unknown if one of them is unknown."""
-    numbers = {
-        field.name: getattr(one, field.name) + getattr(other, field.name)
-        for field in fields(Usage)
-        if field.name != "cost_usd"
-    }
-    first = one == Usage()
-    known = other.cost_usd is not None and (first or one.cost_usd is not None)
-    return Usage(**numbers, cost_usd=(one.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None)

@@ -35,31 +35,27 @@ class _Renderer(RendererHTML):
         tokens[at].attrSet("rel", "noopener noreferrer nofollow")
         return self.renderToken(tokens, at, options, env)
 
-    def fence(self, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-        words = tokens[at].info.split()
-        return _code(tokens[at].content, language=words[0] if words else "")
+    def fence(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
+        words = tokens[idx].info.split()
+        return _code(tokens[idx].content, language=words[0] if words else "")
 
-    def code_block(
-        self, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]
-    ) -> str:
-        return _code(tokens[at].content)
+    def code_block(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
+        return _code(tokens[idx].content)
 
-    def table_open(
-        self, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]
-    ) -> str:
+    def table_open(self, *_: object) -> str:
         return '<div class="table"><table>'
 
-    def table_close(
-        self, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]
-    ) -> str:
+    def table_close(self, *_: object) -> str:
         return "</table></div>"
 
     def th_open(self, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-        _align_by_class(tokens[at])
+        """Replace the style attribute, which the content security policy forbids, by a class."""
+        style = str(tokens[at].attrs.pop("style", ""))
+        if style.startswith("text-align:"):
+            tokens[at].attrSet("class", style.removeprefix("text-align:"))
         return self.renderToken(tokens, at, options, env)
 
-    def td_open(self, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
-        return self.th_open(tokens, at, options, env)
+    td_open = th_open
 
 
 # Line breaks are kept: an answer appears as plain text while it arrives, and its lines should stay in place.
@@ -80,13 +76,6 @@ def render_markdown(text: str) -> Markup:
 
 render_markdown_cached = lru_cache(maxsize=512)(render_markdown)
 """For finished answers, which are rendered again and again."""
-
-
-def _align_by_class(cell: Token) -> None:
-    """Replace the style attribute, which the content security policy forbids, by a class."""
-    style = str(cell.attrs.pop("style", ""))
-    if style.startswith("text-align:"):
-        cell.attrSet("class", style.removeprefix("text-align:"))
 
 
 def _code(content: str, language: str = "") -> str:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib.metadata import version
 
 from aiohttp import hdrs, web
@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector
 
 from agent.errors import StoreError
 from gateway.core.health import Readiness
-from gateway.observability.definitions import Meters
 from gateway.platforms.web.dashboard.page import DashboardContext
 
 
@@ -33,11 +32,11 @@ class Monitoring:
         self._started_at = time.time()
         self._version = version("hermes-gateway")
         self._scrape = asyncio.Lock()
-        self._gauges = _GaugeCollector(context.metrics.meters, self._version)
+        self._collector = _GaugeCollector()
         # A registry around that of the metrics: a restarted web server exports the same metrics again.
         self._registry = CollectorRegistry()
         self._registry.register(context.metrics.registry)
-        self._registry.register(self._gauges)
+        self._registry.register(self._collector)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
 
@@ -92,57 +91,48 @@ class Monitoring:
     async def _metrics(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get(hdrs.ACCEPT, ""))
         async with self._scrape:
-            self._gauges.values = await self._read_gauges()
+            self._collector.gauges = await self._read_gauges()
             # In a thread: the figures of the process are read from files.
             text = await asyncio.to_thread(encode, self._registry)
         return web.Response(body=text, headers={hdrs.CONTENT_TYPE: content_type})
 
-    async def _read_gauges(self) -> _Gauges:
+    async def _read_gauges(self) -> list[Metric]:
+        meters, store = self._context.metrics.meters, self._gateway.store
         report = await self._readiness.check()
-        gauges = _Gauges(self._gateway.waiting, up=report.platforms_up, is_ready=report.is_ready)
-        for platform in gauges.up:
-            self._context.metrics.meters.initialize_platform(platform)
+        up = report.platforms_up
+        for platform in up:
+            meters.initialize_platform(platform)
+        inbox: Counts = {}
+        outbox: Counts = {}
         with suppress(StoreError):  # counters are exported without the store, too
-            store = self._gateway.store
-            gauges.inbox, gauges.outbox = await store.inbox.counts(), await store.outbox.counts()
-        return gauges
+            inbox, outbox = await store.inbox.counts(), await store.outbox.counts()
+        tokens, cached = _sum(meters.tokens_in), _sum(meters.tokens_cached)
+        ratio = cached / tokens if tokens else 0.0
+        return [
+            _gauge("queue_depth", "Messages that wait for a turn.", self._gateway.waiting),
+            _by_state("inbox_messages", "Unfinished messages.", inbox, up, ("waiting", "parked")),
+            _by_state(
+                "outbox_messages", "Undelivered replies.", outbox, up, ("pending", "sending", "parked")
+            ),
+            _labelled("platform_up", "1 if the platform takes messages.", "platform", up),
+            _gauge("ready", "1 if /readyz answers 200.", report.is_ready),
+            _gauge("cache_hit_ratio", "Share of prompt tokens read from a cache.", ratio),
+            _labelled("info", "Version of Hermes.", "version", {self._version: 1}),
+        ]
 
 
 Counts = Mapping[tuple[str, str], int]
 """Number of messages by (platform, state)."""
 
 
-@dataclass(slots=True)
-class _Gauges:
-    """Values read at a scrape."""
-
-    queue: int = 0
-    inbox: Counts = field(default_factory=dict)
-    outbox: Counts = field(default_factory=dict)
-    up: Mapping[str, bool] = field(default_factory=dict)
-    is_ready: bool = False
-
-
 class _GaugeCollector(Collector):
-    """Exports the values of the last scrape as gauges."""
+    """Exports the gauges that were read at the last scrape."""
 
-    def __init__(self, meters: Meters, installed_version: str) -> None:
-        self.values = _Gauges()
-        self._meters = meters
-        self._version = installed_version
+    def __init__(self) -> None:
+        self.gauges: list[Metric] = []
 
     def collect(self) -> Iterable[Metric]:
-        now = self.values
-        inbox, outbox = ("waiting", "parked"), ("pending", "sending", "parked")
-        yield _gauge("hermes_queue_depth", "Messages that wait for a turn.", now.queue)
-        yield _by_state("hermes_inbox_messages", "Unfinished messages.", now.inbox, now.up, inbox)
-        yield _by_state("hermes_outbox_messages", "Undelivered replies.", now.outbox, now.up, outbox)
-        yield _labelled("hermes_platform_up", "1 if the platform takes messages.", "platform", now.up)
-        yield _gauge("hermes_ready", "1 if /readyz answers 200.", now.is_ready)
-        tokens, cached = _sum(self._meters.tokens_in), _sum(self._meters.tokens_cached)
-        ratio = cached / tokens if tokens else 0.0
-        yield _gauge("hermes_cache_hit_ratio", "Share of prompt tokens read from a cache.", ratio)
-        yield _labelled("hermes_info", "Version of Hermes.", "version", {self._version: 1})
+        return self.gauges
 
 
 def _sum(counter: Counter) -> float:
@@ -150,11 +140,11 @@ def _sum(counter: Counter) -> float:
 
 
 def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, meaning, value=float(value))
+    return GaugeMetricFamily(f"hermes_{name}", meaning, value=float(value))
 
 
 def _labelled(name: str, meaning: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, meaning, labels=[label])
+    family = GaugeMetricFamily(f"hermes_{name}", meaning, labels=[label])
     for labelled, value in values.items():
         family.add_metric([labelled], float(value))
     return family
@@ -164,7 +154,7 @@ def _by_state(
     name: str, meaning: str, counts: Counts, platforms: Iterable[str], states: Sequence[str]
 ) -> GaugeMetricFamily:
     """Include zeros: an alert needs a series."""
-    family = GaugeMetricFamily(name, meaning, labels=["platform", "state"])
+    family = GaugeMetricFamily(f"hermes_{name}", meaning, labels=["platform", "state"])
     for key, count in ({(each, state): 0 for each in platforms for state in states} | dict(counts)).items():
         family.add_metric(key, count)
     return family

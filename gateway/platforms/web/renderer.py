@@ -132,8 +132,9 @@ class HtmlRenderer:
     def failure(self, text: str) -> Markup:
         return self._part("failure", text)
 
-    def usage(self, usage: Usage) -> Markup:
-        return self._part("usage", usage)
+    def usage(self, usages: Sequence[Usage]) -> Markup:
+        """Render the sum of the model calls of a turn."""
+        return self._part("usage", usages)
 
     def _part(self, macro: str, *arguments: object) -> Markup:
         return Markup(getattr(self._parts, macro)(*arguments))  # noqa: S704  autoescaped

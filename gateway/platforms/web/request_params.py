@@ -55,21 +55,18 @@ async def json_object(request: web.Request) -> dict[str, Any]:
 async def required_strings(request: web.Request, *names: str) -> list[str]:
     """Return these strings of the JSON body, in this order."""
     body = await json_object(request)
-    found: list[str] = []
     for name in names:
-        value = body.get(name)
-        if not (is_text(value) and 0 < len(value) <= _MAX_STRING):
+        if not (is_text(value := body.get(name)) and 0 < len(value) <= _MAX_STRING):
             raise web.HTTPBadRequest(text=f"`{name}` must be a string of 1 to {_MAX_STRING} characters.")
-        found.append(value)
-    return found
+    return [body[name] for name in names]
 
 
-def optional_line(body: dict[str, Any], name: str, *, max_length: int) -> str:
-    """Return a string of a JSON body on one line; empty if it is missing."""
+def optional_text(body: dict[str, Any], name: str, *, max_length: int) -> str:
+    """Return a string of a JSON body; empty if it is missing."""
     given = body.get(name, "")
     if not (is_text(given) and len(given) <= max_length):
         raise web.HTTPBadRequest(text=f"`{name}` must be a string of at most {max_length} characters.")
-    return " ".join(given.split())
+    return given
 
 
 def is_text(value: object) -> TypeGuard[str]:

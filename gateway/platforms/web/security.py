@@ -26,7 +26,7 @@ _PUBLIC_PATHS = ("/healthz", "/readyz", "/static/")
 """Paths without private data; the sign-in page needs its style sheet."""
 
 _SIGN_IN, _SIGN_OUT = "/sign-in", "/sign-out"
-_READER_PATHS = ("/dashboard", "/metrics")
+_READER_PATHS = ("/dashboard/", "/metrics/")
 _READER = web.RequestKey("reader", bool)
 _MAX_FORM = 10_000
 _YEAR = 365 * 24 * 3600
@@ -114,29 +114,23 @@ class TokenAuth:
             return self._sign_in(request, await _token_in_form(request, self._request_seconds))
         if request.path == _SIGN_OUT and request.method == "POST":
             return await self._sign_out(request)
+        if request.path == _SIGN_IN and self._token is None:
+            return _redirect("/")
         if request.path == _SIGN_IN:
-            return self._require_token()
+            # The form is shown also to a person who is signed in with another token.
+            raise web.HTTPUnauthorized(text=_SIGN_IN_NEEDED)
         if (
             self._token is None
             or request.path.startswith(_PUBLIC_PATHS)
             or self._is_authorized(request, self._token)
         ):
             return await handler(request)
-        if self._read_token is not None and self._is_authorized(request, self._read_token):
-            return await self._handle_reader(request, handler)
-        raise web.HTTPUnauthorized(text=_SIGN_IN_NEEDED)
-
-    async def _handle_reader(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._read_token is None or not self._is_authorized(request, self._read_token):
+            raise web.HTTPUnauthorized(text=_SIGN_IN_NEEDED)
         request[_READER] = True
-        if request.method not in ("GET", "HEAD") or not _is_below(request.path, _READER_PATHS):
+        if request.method not in ("GET", "HEAD") or not f"{request.path}/".startswith(_READER_PATHS):
             raise web.HTTPForbidden(text=_READ_ONLY)
         return await handler(request)
-
-    def _require_token(self) -> web.Response:
-        """Show the sign-in form, also to a person who is signed in with another token."""
-        if self._token is None:
-            return _redirect("/")
-        raise web.HTTPUnauthorized(text=_SIGN_IN_NEEDED)
 
     async def _sign_out(self, request: web.Request) -> web.Response:
         """Invalidate the cookie, also any copy of it. Only a valid cookie is recorded."""
@@ -154,10 +148,12 @@ class TokenAuth:
         if self._token is None:
             return _redirect("/")
         token = self._match_token(given.encode(errors="replace"))
+        # A unique cookie, so that signing out affects one browser only.
+        cookie = _sign(token, f"{int(self._clock())}.{secrets.token_hex(16)}")
         response = _redirect("/dashboard" if token is self._read_token else "/")
         response.set_cookie(
             self._cookie_name(),
-            _new_cookie(token, self._clock()),
+            cookie,
             max_age=_YEAR,
             httponly=True,
             samesite="Strict",
@@ -196,10 +192,6 @@ def _redirect(where: str) -> web.Response:
     return web.Response(status=303, headers={"Location": where})
 
 
-def _is_below(path: str, places: Iterable[str]) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in places)
-
-
 def is_publicly_reachable(addresses: Iterable[tuple[Any, ...]]) -> bool:
     """Check whether another machine can reach one of the addresses that a server listens on."""
     return not all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for address in addresses)
@@ -211,11 +203,6 @@ async def _token_in_form(request: web.Request, seconds: float) -> str:
         raise web.HTTPRequestEntityTooLarge(_MAX_FORM, length)
     form = await read_body(request.clone(client_max_size=_MAX_FORM), seconds)
     return parse_qs(form.decode(errors="replace")).get("token", [""])[0]
-
-
-def _new_cookie(token: bytes, now: float) -> str:
-    """Create a unique cookie, so that signing out affects one browser only."""
-    return _sign(token, f"{int(now)}.{secrets.token_hex(16)}")
 
 
 def _sign(token: bytes, id_: str) -> str:

@@ -46,22 +46,19 @@ class EventStreams:
 
     async def send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
         """Send frames until they end or the client disconnects; heartbeats detect a dead connection."""
-        with self._limit.slot(request):
-            return await self._send(request, frames)
-
-    async def _send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
         response = web.StreamResponse(headers=_HEADERS)
-        try:
-            await response.prepare(request)
-            await self._write(request, response, _RECONNECT)
-            async with aclosing(frames), aclosing(self._with_heartbeats(frames)) as pieces:
-                async for piece in pieces:
-                    await self._write(request, response, piece)
-        except ConnectionResetError:
-            log.debug("web.client_disconnected")
-        except (HermesError, web.HTTPException) as error:
-            # The status was sent already; the reconnecting client gets the error.
-            log.warning("web.stream_failed", error=type(error).__name__)
+        with self._limit.slot(request):
+            try:
+                await response.prepare(request)
+                await self._write(request, response, _RECONNECT)
+                async with aclosing(frames), aclosing(self._with_heartbeats(frames)) as pieces:
+                    async for piece in pieces:
+                        await self._write(request, response, piece)
+            except ConnectionResetError:
+                log.debug("web.client_disconnected")
+            except (HermesError, web.HTTPException) as error:
+                # The status was sent already; the reconnecting client gets the error.
+                log.warning("web.stream_failed", error=type(error).__name__)
         return response
 
     async def _write(self, request: web.Request, response: web.StreamResponse, piece: bytes) -> None:

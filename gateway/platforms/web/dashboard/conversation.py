@@ -23,7 +23,7 @@ from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.session_graph import path_to
 from gateway.platforms.web.dashboard.transcript import TranscriptMessage, TranscriptRenderer, redact_text
 from gateway.platforms.web.markdown import render_markdown_cached
-from gateway.platforms.web.request_params import json_object, optional_line, result_response
+from gateway.platforms.web.request_params import json_object, optional_text, result_response
 from gateway.store.reports import CompactionDiff, TranscriptPage
 from gateway.types import OWNER, CommandCall
 
@@ -117,7 +117,7 @@ def _compaction_routes(context: DashboardContext, page: PageRenderer) -> list[we
 def _action_routes(context: DashboardContext) -> list[web.RouteDef]:
     async def compress(request: web.Request) -> web.Response:
         conversation = await context.gateway.store.sessions.conversation(request.match_info["id"])
-        topic = optional_line(await json_object(request), "topic", max_length=_MAX_TOPIC)
+        topic = " ".join(optional_text(await json_object(request), "topic", max_length=_MAX_TOPIC).split())
         if topic.startswith("-"):
             raise web.HTTPBadRequest(text="A topic must not begin with a dash.")
         if refusal := context.gateway.limits.refusal(OWNER):
@@ -127,8 +127,8 @@ def _action_routes(context: DashboardContext) -> list[web.RouteDef]:
     async def restore(request: web.Request) -> web.Response:
         conversation = await context.gateway.store.sessions.conversation(request.match_info["id"])
         body = await json_object(request)
-        session_id = optional_line(body, "session", max_length=_MAX_ID)
-        seen_live = optional_line(body, "instead_of", max_length=_MAX_ID)
+        session_id = optional_text(body, "session", max_length=_MAX_ID)
+        seen_live = optional_text(body, "instead_of", max_length=_MAX_ID)
         sessions = await context.reports.conversations.sessions(conversation.id)
         if session_id == conversation.live_session_id:
             raise web.HTTPConflict(text="This session is already live.")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
 from markupsafe import Markup, escape
 
-from agent.store import SearchHit
 from gateway.platforms.web import request_params as params
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.transcript import redact_text
@@ -23,43 +22,35 @@ _PAGE_SIZE = 50
 _MAX_HITS = 50
 _MAX_QUERY = 500
 _MAX_CHOICE = 300
-_SPEAKERS = {"user": "", "assistant": "Hermes", "tool": "A tool"}
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """A message that matches a search."""
-
-    row: ConversationRow
-    address: str
-    who: str
-    person: str
-    at: float
-    snippet: Markup
 
 
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
+    conversations = context.reports.conversations
+
     async def gather(request: web.Request) -> dict[str, Any]:
         query = params.query_text(request, "q", max_length=_MAX_QUERY)
         platform = params.query_text(request, "platform", max_length=_MAX_CHOICE)
         person = params.query_text(request, "person", max_length=_MAX_CHOICE)
         number = params.positive_int(request, "page", 1)
-        choices = await context.reports.conversations.filter_options()
+        choices = await conversations.filter_options()
         wanted = {"person": person or None, "platform": platform or None}
-        names = dict(choices.people)
         shown: dict[str, Any] = {
             "choices": choices,
-            "names": names,
+            "names": dict(choices.people),
             "q": query,
             "platform": platform,
             "person": person,
             "found": None,
         }
         if query:
-            return {**shown, "found": await _search(context, query, names, wanted), "most": _MAX_HITS}
-        listing = await context.reports.conversations.page(
-            first=(number - 1) * _PAGE_SIZE, limit=_PAGE_SIZE, **wanted
-        )
+            hits = await conversations.search(query, limit=_MAX_HITS, **wanted)
+            rows = await conversations.rows([hit.conversation_id for hit in hits])
+            found = [
+                (hit.message, redact_title(rows[hit.conversation_id]), render_snippet(hit.snippet))
+                for hit in hits
+            ]
+            return {**shown, "found": found, "most": _MAX_HITS}
+        listing = await conversations.page(first=(number - 1) * _PAGE_SIZE, limit=_PAGE_SIZE, **wanted)
         pages = max(1, math.ceil(listing.total / _PAGE_SIZE))
         if number > pages:
             raise web.HTTPNotFound(text=f"There is no page {number:,}; the last one is {pages:,}.")
@@ -70,33 +61,15 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
             "total": listing.total,
             "page": number,
             "pages": pages,
-            "newer": _page_address(chosen, number - 1) if number > 1 else "",
-            "older": _page_address(chosen, number + 1) if number < pages else "",
+            "newer": f"{ADDRESS}?{urlencode({**chosen, 'page': number - 1})}" if number > 1 else "",
+            "older": f"{ADDRESS}?{urlencode({**chosen, 'page': number + 1})}" if number < pages else "",
         }
 
     async def version(request: web.Request) -> object:
         """Include the minute: the page shows how old each conversation is."""
-        return await context.reports.conversations.last_seq(), int(time.time() // 60)
+        return await conversations.last_seq(), int(time.time() // 60)
 
     return page.live(ADDRESS, "dashboard/conversations.html", gather, version)
-
-
-async def _search(
-    context: DashboardContext, query: str, names: dict[str, str], wanted: dict[str, str | None]
-) -> list[SearchResult]:
-    conversations = context.reports.conversations
-    hits = await conversations.search(query, limit=_MAX_HITS, **wanted)
-    described = await conversations.rows([hit.conversation_id for hit in hits])
-    return [_search_result(hit, redact_title(described[hit.conversation_id]), names) for hit in hits]
-
-
-def _search_result(hit: SearchHit, row: ConversationRow, names: dict[str, str]) -> SearchResult:
-    message = hit.message
-    person = names.get(row.conversation.person, row.conversation.person)
-    who = message.name if message.role == "user" and message.name else ""
-    who = who or _SPEAKERS[message.role] or person
-    address = f"{ADDRESS}/{hit.conversation_id}?message={message.id}#{message.id}"
-    return SearchResult(row, address, who, person, message.created_at, render_snippet(hit.snippet))
 
 
 def redact_title(row: ConversationRow) -> ConversationRow:
@@ -114,7 +87,3 @@ def render_snippet(snippet: str) -> Markup:
         Markup("<mark>{}</mark>").format(piece) if at % 2 else escape(piece)
         for at, piece in enumerate(pieces)
     )
-
-
-def _page_address(chosen: dict[str, str], page: int) -> str:
-    return f"{ADDRESS}?{urlencode({**chosen, 'page': page})}"

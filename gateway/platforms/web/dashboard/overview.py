@@ -19,7 +19,6 @@ _MAX_WARNINGS = 5
 
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
-        now = context.metrics.snapshot()
         midnight = Day.of(time.time()).start
         turns = context.gateway.active_turns
         by_person = await context.reports.spending(since=midnight, by=["person"])
@@ -37,8 +36,8 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
             "people": sorted(by_person, key=lambda each: -each.usd)[:_MAX_PEOPLE],
             "spent": await context.gateway.limits.budget.of_everybody(),
             "person_cap": context.loaded.config.limits.daily_usd_per_person,
-            "now": now,
-            "warnings": [(each, _explain(each.kind)) for each in now.warnings[:_MAX_WARNINGS]],
+            "lag": context.metrics.lag.worst,
+            "warnings": [(each, _explain(each.kind)) for each in context.metrics.warnings[:_MAX_WARNINGS]],
             "model": context.model,
         }
 

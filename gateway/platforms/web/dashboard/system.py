@@ -6,7 +6,7 @@ import asyncio
 import importlib.metadata
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,6 @@ _PACKAGES = ("hermes-gateway", "litellm", "aiohttp", "aiosqlite", "python-telegr
 _DATABASE_SUFFIXES = ("", "-wal")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRow:
-    tool: Tool
-    summary: str
-    on: Sequence[str]
-    """Platforms that offer the tool."""
-    everywhere: bool
-
-
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def show(request: web.Request) -> web.Response:
         # In a thread: manifests, versions and sizes are read from files.
@@ -42,7 +33,8 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
 
 def _variables(context: DashboardContext) -> dict[str, Any]:
     loaded, gateway = context.loaded, context.gateway
-    lines = [_redact_line(line) for line in effective_lines(loaded)]
+    # Redacted again: a secret may be in an unexpected key.
+    lines = [replace(line, value=redact(line.value)) for line in effective_lines(loaded)]
     return {
         "engines": available_engines(loaded.home, gateway.plugins, active=context.engine, test=False),
         "options": [line for line in lines if line.key.startswith("context.options.")],
@@ -54,7 +46,12 @@ def _variables(context: DashboardContext) -> dict[str, Any]:
         "caching": gateway.agent.caching_line(gateway.agent.models.default_name),
         "models": gateway.agent.models.choices,
         "versions": _versions(),
-        "paths": _paths(context),
+        "paths": {
+            "Configuration": loaded.source,
+            "State directory": loaded.home,
+            "Database": loaded.database,
+            "Workspaces": loaded.workspaces,
+        },
         "database_bytes": sum(_size(Path(f"{loaded.database}{suffix}")) for suffix in _DATABASE_SUFFIXES),
     }
 
@@ -68,27 +65,19 @@ def _sections(lines: Sequence[ConfigLine]) -> dict[str, list[ConfigLine]]:
     return sections
 
 
-def _redact_line(line: ConfigLine) -> ConfigLine:
-    """Redact the value again: a secret may be in an unexpected key."""
-    return replace(line, value=redact(line.value))
-
-
-def _tools(context: DashboardContext) -> list[ToolRow]:
+def _tools(context: DashboardContext) -> list[tuple[Tool, list[str]]]:
+    """Return each tool with the platforms that offer it; without names if all of them do."""
     names = [each.name for each in context.platforms] or ["web"]
     boxes = {name: context.gateway.agent.tools_on(name) for name in dict.fromkeys([*names, "terminal"])}
     every = {tool.name: tool for box in boxes.values() for tool in box.all}
-    rows = []
-    for name in sorted(every):
-        on = [platform for platform, box in boxes.items() if box.get(name)]
-        summary = every[name].description.strip().partition("\n")[0]
-        rows.append(ToolRow(every[name], summary, on, everywhere=len(on) == len(boxes)))
-    return rows
+    offered = {name: [platform for platform, box in boxes.items() if box.get(name)] for name in sorted(every)}
+    return [(every[name], on if len(on) < len(boxes) else []) for name, on in offered.items()]
 
 
 @cache
-def _versions() -> list[tuple[str, str]]:
+def _versions() -> dict[str, str]:
     """Return the versions at the start; a later upgrade does not change them."""
-    return [("Python", platform.python_version()), *((name, _version(name)) for name in _PACKAGES)]
+    return {"Python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
 
 
 def _version(package: str) -> str:
@@ -96,16 +85,6 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _paths(context: DashboardContext) -> list[tuple[str, str]]:
-    loaded = context.loaded
-    return [
-        ("Configuration", loaded.source),
-        ("State directory", str(loaded.home)),
-        ("Database", str(loaded.database)),
-        ("Workspaces", str(loaded.workspaces)),
-    ]
 
 
 def _size(path: Path) -> int:

@@ -10,7 +10,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Split
 from gateway.config.schema import Config
-from gateway.observability import Metrics
+from gateway.observability.metrics import Metrics
 from gateway.platforms.base import Health
 from gateway.platforms.web.dashboard.overview import EXPLANATIONS
 from gateway.types import OWNER, InboundMessage
