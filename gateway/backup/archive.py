@@ -104,9 +104,6 @@ class Packer:
         with tarfile.open(fileobj=file, mode="w:gz", compresslevel=_COMPRESSION) as archive:
             yield cls(archive)
 
-    def add_manifest(self, manifest: Manifest) -> None:
-        self.add_text(MANIFEST, manifest.as_json())
-
     def add_text(self, name: str, text: str) -> None:
         encoded = text.encode()
         entry = tarfile.TarInfo(name)

@@ -16,12 +16,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from agent.errors import SearchIndexDamaged, StoreCorrupt, StoreError, StoreFull
-from gateway.backup.archive import CONFIGURATION, ENGINES, Manifest, Packer
+from gateway.backup.archive import CONFIGURATION, ENGINES, MANIFEST, Manifest, Packer
 from gateway.backup.engine_databases import copy_checked, digest_of, engine_databases
 from gateway.backup.unpack import Unpacker
 from gateway.errors import BackupFailed
 from gateway.store.errors import as_store_error
-from gateway.store.sqlite.backup import DatabaseContents, copy_database, verify
+from gateway.store.sqlite.backup import copy_database, verify
 from gateway.store.sqlite.file_swap import sync_directory
 
 SUFFIX = ".tar.gz"
@@ -42,15 +42,12 @@ class Sources:
 class Made:
     path: Path
     bytes: int
-    database_bytes: int
-    contents: DatabaseContents
+    manifest: Manifest
     files: int
     """The number of files of the workspaces."""
     left_out: tuple[str, ...]
     """Files and engine databases that could not be read, with the reason."""
     seconds: float
-    engines: tuple[str, ...] = ()
-    """The names of the databases of context engines."""
 
 
 def backup_directory(home: Path) -> Path:
@@ -90,16 +87,7 @@ def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> M
     except StoreError as error:
         raise BackupFailed(_full(target) if isinstance(error, StoreFull) else str(error)) from error
     took = time.monotonic() - began
-    return Made(
-        target,
-        size,
-        manifest.database_bytes,
-        manifest.contents,
-        files,
-        (*damaged, *left_out),
-        took,
-        tuple(engines),
-    )
+    return Made(target, size, manifest, files, (*damaged, *left_out), took)
 
 
 def _copy(sources: Sources, copy: Path) -> Manifest:
@@ -127,7 +115,7 @@ def _pack(sources: Sources, manifest: Manifest, room: Path, draft: Path) -> tupl
     files = 0
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         with Packer.into(file) as packer:
-            packer.add_manifest(manifest)
+            packer.add_text(MANIFEST, manifest.as_json())
             packer.add_database(room / "state.db")
             for name in manifest.engines:
                 packer.add_database(room / ENGINES / name, f"{ENGINES}/{name}")

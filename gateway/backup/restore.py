@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agent.errors import NewerSchema, StoreCorrupt, StoreError, StoreFull
-from gateway.backup.engine_databases import check, copy_checked, is_engine_name, on_disk
+from gateway.backup.engine_databases import check, copy_checked, is_engine_name, is_sqlite, on_disk
 from gateway.backup.unpack import Unpacker
 from gateway.errors import BackupUnusable, RestoreFailed, RestoreUnfinished
 from gateway.process_lock import hold_lock, restore_instructions
@@ -28,8 +28,6 @@ from gateway.store.sqlite.backup import (
     verify,
 )
 
-_PLAIN_DATABASE = b"SQLite format 3\0"
-
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -44,11 +42,8 @@ class Staged:
     """The names of the databases of context engines."""
     newest: float | None = None
     """The time of the newest message."""
-
-
-def current_contents(database: Path) -> tuple[DatabaseContents, float | None] | None:
-    """Return the contents of the present database and the time of its newest message; None if it cannot be read."""
-    return read_contents(database)
+    replaces: tuple[DatabaseContents, float | None] | None = None
+    """The contents of the present database and the time of its newest message; None if it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +89,7 @@ def restore(
 
 def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
     _clear(home, database, workspaces)  # left by a restore that was killed
-    with file.open("rb") as opened:
-        plain = opened.read(len(_PLAIN_DATABASE)) == _PLAIN_DATABASE
+    plain = is_sqlite(file)
     if database.exists() and file.samefile(database):
         raise RestoreFailed("that is the present database.")
     new = _new_database(database)
@@ -115,7 +109,7 @@ def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
     except StoreError as error:
         raise BackupUnusable(error.detail) from error
     prepare_copy(new)
-    return replace(staged, newest=newest_message(new))
+    return replace(staged, newest=newest_message(new), replaces=read_contents(database))
 
 
 def _copied(file: Path, new: Path, home: Path, database: Path) -> Staged:

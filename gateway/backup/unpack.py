@@ -57,13 +57,11 @@ class Unpacker:
             with (
                 open_with_progress(path, "Reading the backup") as file,
                 _Plain(fileobj=file, mode="rb") as plain,
-                _opened(plain) as archive,
+                tarfile.open(fileobj=plain, mode="r:") as archive,
             ):
                 yield cls(archive, path.stat().st_size, most_files)
-        except tarfile.ReadError as error:
-            raise BackupUnusable(f"it is not a backup of Hermes, or {_DAMAGED} ({error}).") from error
         except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
-            raise BackupUnusable(f"{_DAMAGED} ({error}).") from error
+            raise BackupUnusable(f"it is not a backup of Hermes, or {_DAMAGED} ({error}).") from error
 
     def unpack(
         self,
@@ -200,13 +198,6 @@ class _Plain(gzip.GzipFile):
         if whence == os.SEEK_SET and offset < self.tell():
             raise BackupUnusable(f"{_DAMAGED} (a header leads back).")
         return super().seek(offset, whence)
-
-
-def _opened(plain: _Plain) -> tarfile.TarFile:
-    try:
-        return tarfile.open(fileobj=plain, mode="r:")
-    except gzip.BadGzipFile as error:
-        raise tarfile.ReadError("not a gzip file") from error
 
 
 def _new_file(path: Path) -> IO[bytes]:

@@ -25,7 +25,7 @@ _MAX_LISTED = 20
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--with-workspaces", is_flag=True, help="Also the folders in which the agent keeps files.")
+@click.option("--with-workspaces", is_flag=True, help="Also copy the folders in which the agent keeps files.")
 @click.option("--force", is_flag=True, help="Overwrite PATH.")
 @click.pass_obj
 def backup(options: Options, path: Path | None, with_workspaces: bool, force: bool) -> None:
@@ -38,9 +38,9 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
 
     The file holds private conversations; only you can read it. Keys are not in it: keep `.env` yourself.
     """
-    from gateway.backup.create import Sources, make_backup  # noqa: PLC0415 - not for `--help`
+    from gateway.backup.create import Sources, make_backup  # noqa: PLC0415 - not for `--help`; so below
 
-    loaded = _loaded(options)
+    loaded = load_config(options, log_level="error")
     configuration = _configuration_without_secrets(loaded)
     workspaces = loaded.workspaces if with_workspaces and loaded.workspaces.exists() else None
     sources = Sources(loaded.home, loaded.database, workspaces, configuration)
@@ -64,40 +64,33 @@ def restore(options: Options, file: Path, yes: bool) -> None:
 
     It prints what is replaced, and asks at a terminal.
     """
-    from gateway.backup.restore import restore as put_back  # noqa: PLC0415 - not for `--help`
+    from gateway.backup.restore import restore as restore_backup  # noqa: PLC0415
     from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
 
-    loaded = _loaded(options)
+    loaded = load_config(options, log_level="error")
     ensure_home(loaded.home)
     try:
         with show_progress():
-            restored = put_back(
+            restored = restore_backup(
                 file.absolute(),
                 home=loaded.home,
                 database=loaded.database,
                 workspaces=loaded.workspaces,
-                agreed=lambda staged: _agree(staged, loaded, ask=not yes),
+                agreed=lambda staged: _agree(staged, ask=not yes),
             )
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     _print_restored(restored, file, loaded)
 
 
-def _agree(staged: Staged, loaded: LoadedConfig, *, ask: bool) -> None:
+def _agree(staged: Staged, *, ask: bool) -> None:
     """Print the contents of both databases and ask at a terminal. A script that passes no --yes agrees, too."""
-    from gateway.backup.restore import current_contents  # noqa: PLC0415
-
-    click.echo(f"The backup holds {_contents(staged.contents)}{_newest(staged.newest)}.")
-    if current := current_contents(loaded.database):
-        contents, newest = current
-        click.echo(f"It takes the place of {_contents(contents)}{_newest(newest)}.")
+    click.echo(f"The backup holds {_contents(staged.contents, staged.newest)}.")
+    if staged.replaces:
+        click.echo(f"It takes the place of {_contents(*staged.replaces)}.")
     if ask and sys.stdin.isatty() and sys.stdout.isatty() and not click.confirm("Restore it?"):
         raise click.ClickException("Nothing was changed.")
-
-
-def _newest(moment: float | None) -> str:
-    return f", the newest of {local_time(moment)}" if moment else ""
 
 
 def _target(loaded: LoadedConfig, path: Path | None) -> Path:
@@ -117,7 +110,7 @@ def _target(loaded: LoadedConfig, path: Path | None) -> Path:
 
 def _configuration_without_secrets(loaded: LoadedConfig) -> str | None:
     """Return the text of hermes.yaml; None if it contains secrets or does not exist."""
-    from gateway.backup.archive import holds_secret  # noqa: PLC0415 - not for `--help`
+    from gateway.backup.archive import holds_secret  # noqa: PLC0415
     from gateway.config.loader import read_text  # noqa: PLC0415
     from gateway.config.secrets import all_secrets  # noqa: PLC0415
 
@@ -128,12 +121,12 @@ def _configuration_without_secrets(loaded: LoadedConfig) -> str | None:
 
 
 def _print_made(made: Made, *, with_workspaces: bool) -> None:
-    size = f"{_size(made.bytes)} (the database has {_size(made.database_bytes)})"
+    manifest = made.manifest
     files = f", {pluralize(made.files, 'file')} of workspaces" if with_workspaces else ""
+    engines = "".join(f", {name} of an engine" for name in manifest.engines)
     click.echo(f"Backup  {made.path}")
-    click.echo(f"Size    {size}")
-    engines = "".join(f", {name} of an engine" for name in made.engines)
-    click.echo(f"Holds   {_contents(made.contents)}{engines}{files}")
+    click.echo(f"Size    {_size(made.bytes)} (the database has {_size(manifest.database_bytes)})")
+    click.echo(f"Holds   {_contents(manifest.contents)}{engines}{files}")
     click.echo(f"Took    {made.seconds:.1f} s, and the copy was checked")
     for left_out in made.left_out[:_MAX_LISTED]:
         click.echo(f"Left out, because it cannot be read: {left_out}")
@@ -147,15 +140,18 @@ def _print_restored(restored: Restored, file: Path, loaded: LoadedConfig) -> Non
     for name in staged.engines:
         click.echo(f"Restored {name} of an engine to {loaded.home / name}.")
     for kept in restored.kept:
-        click.echo(f"What was there is kept as {kept}; delete it when you are sure.")
+        click.echo(f"The old state is kept as {kept}; delete it when you are sure.")
     if staged.left_out:
         click.echo(f"{staged.left_out} links that may lead out of the workspaces were left out.")
     if staged.has_configuration:
         click.echo(f"The backup also holds hermes.yaml; `tar -xzOf {file} hermes.yaml` shows it.")
 
 
-def _contents(contents: DatabaseContents) -> str:
-    return f"{pluralize(contents.conversations, 'conversation')}, {pluralize(contents.messages, 'message')}"
+def _contents(contents: DatabaseContents, newest: float | None = None) -> str:
+    counted = (
+        f"{pluralize(contents.conversations, 'conversation')}, {pluralize(contents.messages, 'message')}"
+    )
+    return f"{counted}, the newest of {local_time(newest)}" if newest else counted
 
 
 def _size(count: float) -> str:
@@ -164,10 +160,3 @@ def _size(count: float) -> str:
         if count < 1000:
             return f"{count:.1f} {unit}"
     return f"{count / 1000:.2f} GB"
-
-
-def _loaded(options: Options) -> LoadedConfig:
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415
-
-    configure_logging("error", "human")  # standard output is for the result
-    return load_config(options)

@@ -64,7 +64,7 @@ def test_there_and_back(state: StateDirectory) -> None:
     assert "hermes.yaml` shows it" in restored.stdout
     assert state.texts() == ["first", "second"]
     (kept,) = state.home.glob("state.db.before-restore-*")
-    assert f"What was there is kept as {kept}" in restored.stdout
+    assert f"The old state is kept as {kept}" in restored.stdout
     assert texts_in(kept) == ["third"]
 
 

@@ -60,7 +60,7 @@ def test_a_backup_holds_everything(state: StateDirectory, target: Path, tmp_path
     """An ordinary archive with an ordinary database in it, for nobody else's eyes."""
     made = state.backup(target)
     assert texts_in(unpacked(target, tmp_path)) == ["first", "second"]
-    assert (made.contents.conversations, made.contents.messages) == (1, 2)
+    assert (made.manifest.contents.conversations, made.manifest.contents.messages) == (1, 2)
     assert (made.path, made.bytes) == (target, target.stat().st_size)
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert [path.name for path in target.parent.iterdir()] == ["one.tar.gz"]

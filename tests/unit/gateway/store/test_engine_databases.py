@@ -87,7 +87,7 @@ def test_a_backup_holds_them_as_they_are_now(state: StateDirectory, tmp_path: Pa
     (state.home / ".hidden.db").write_bytes((state.home / NAME).read_bytes())
     with closing(keep(state.home / NAME, "newest")):
         made = state.backup(tmp_path / "b.tar.gz")
-    assert (made.engines, made.left_out) == ((NAME,), ())
+    assert (list(made.manifest.engines), made.left_out) == ([NAME], ())
     with tarfile.open(made.path) as archive:
         assert archive.getnames() == ["hermes-backup.json", "state.db", f"engines/{NAME}"]
         archive.extract(f"engines/{NAME}", tmp_path, filter="data")
@@ -108,7 +108,7 @@ def test_ours_is_not_one_of_them(tmp_path: Path) -> None:
     state = with_texts(tmp_path / "home", "old")
     (state.home / "state.db").rename(state.home / "mine.db")
     made = make_backup(Sources(state.home, state.home / "mine.db"), tmp_path / "b.tar.gz")
-    assert made.engines == ()
+    assert not made.manifest.engines
 
 
 def test_there_and_back(state: StateDirectory, backup: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_damaged_one_costs_nobody_the_backup_of_ours(state: StateDirectory, tm
     damage(broken)
     nothing.write_text("no database")
     made = state.backup(tmp_path / "b.tar.gz")
-    assert made.engines == (NAME,)
+    assert list(made.manifest.engines) == [NAME]
     assert [line.partition(": it is damaged (")[0] for line in made.left_out] == [str(broken), str(nothing)]
     (failed,) = findings(state, broken)
     assert failed.level == "fail" and "is damaged (" in failed.text
