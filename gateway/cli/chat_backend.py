@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agent.errors import HermesError
 from agent.events import TurnEvent
 from agent.store import Address
 from agent.tool import Choice
 from gateway.core.events import EventDeduplicator
-from gateway.core.gateway import Gateway
 from gateway.types import OWNER, InboundMessage, parse_command
+
+if TYPE_CHECKING:
+    from gateway.core.gateway import Gateway
 
 PLATFORM = "terminal"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Literal, Protocol
 
 from rich.console import Console, RenderableType
@@ -32,14 +33,22 @@ from agent.events import (
 )
 from agent.untrusted import without_marks
 from gateway.cli.chat_markdown import Answer, split_finished
-from gateway.cli.chat_text import describe_file, describe_outcome, describe_question, describe_waiting
-from gateway.cli.output import describe_call, one_line, printable
+from gateway.cli.output import describe_call, describe_file, one_line, printable
+from gateway.core.approvals import approval_parts
 
 Kind = Literal["blank", "prompt", "answer", "tool", "question", "notice", "aside"]
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPIN_SECONDS = 0.1
 _SHOWN_TOOLS = 3
+
+_QUEUED = {"queue": "queued", "steer": "queued for the next step", "interrupt": "stops this answer"}
+_OUTCOMES = {
+    "once": "✓ allowed once",
+    "conversation": "✓ allowed in this conversation",
+    "deny": "✗ denied",
+    "expired": "✗ expired without an answer, not run",
+}
 
 
 class Print(Protocol):
@@ -101,17 +110,17 @@ class ChatScreen:
                 self._finish_tool(event)
             case Queued():
                 self._queued.add(event.message_id)
-                self._put("aside", Text(describe_waiting(event), "dim"))
+                self._put("aside", Text(f"↳ {_QUEUED[event.how]}: {one_line(event.text, 60)}", "dim"))
             case Steered():
                 self._is_mine(event.text)
                 self._queued.discard(event.message_id)
                 self._put("aside", Text(f"↳ read now: {one_line(event.text, 60)}", "dim"))
             case ApprovalAsked():
                 self._asked[event.approval_id] = event
-                self._put("question", Text(describe_question(event), "yellow"))
+                self._put("question", Text(_question(event), "yellow"))
             case ApprovalSettled():
                 self._asked.pop(event.approval_id, None)
-                self._put("question", Text(describe_outcome(event.choice), "dim"))
+                self._put("question", Text(_OUTCOMES[event.choice], "dim"))
             case FileSent():
                 self._put("tool", Text(describe_file(event)))
             case Compacted():
@@ -230,3 +239,15 @@ class ChatScreen:
             lines = captured.get().rstrip("\n").split("\n")
             self._drawn = (wanted, ["", *lines] if self._pending.strip() else [""])
         return self._drawn[1]
+
+
+def _question(asked: ApprovalAsked) -> str:
+    """Show all arguments with hidden characters made visible, so that people see what they approve."""
+    parts = approval_parts(asked.arguments)
+    # Indented twice, so that a line cannot look like the name of another argument.
+    texts = [text if len(parts) == 1 else f"{name}\n{_indented(text)}" for name, text in parts]
+    return "\n".join([f"May Hermes run {one_line(asked.tool, 40)}?", *map(_indented, texts)])
+
+
+def _indented(text: str) -> str:
+    return indent(text, "  ", lambda line: True)

@@ -25,8 +25,7 @@ from agent.events import (
     TurnStarted,
 )
 from gateway.cli.chat_backend import ChatBackend, Sent
-from gateway.cli.chat_text import describe_file
-from gateway.cli.output import describe_call, one_line, printable
+from gateway.cli.output import describe_call, describe_file, one_line, printable
 from gateway.types import parse_command
 
 _DENIED = (

@@ -6,20 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 from agent.errors import NotFound
 from agent.ids import new_id
 from agent.messages import without_notes
-from agent.store import SessionStore
 from agent.untrusted import without_marks
 from gateway.app import build_app
 from gateway.cli import Options, load_config
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_single import ask
-from gateway.cli.gateway_client import gateway_url
 from gateway.cli.output import console, one_line, printable, show_progress
 from gateway.commands import Commands
 from gateway.config.loader import LoadedConfig, ensure_home
@@ -43,9 +40,9 @@ def run_chat(config_path: Path | None, name: str | None, *, new_session: bool) -
 
     async def run() -> None:
         async with _open_backend(loaded, name or "main") as backend:
-            last = None if new_session else await _last_exchange(backend.conversation_id, loaded)
+            last = "" if new_session else await _last_exchange(backend.conversation_id, loaded)
             chat = TerminalChat(backend, Commands.discover(), console(), history)
-            await chat.run(new_session=new_session, last_exchange=str(last or ""))
+            await chat.run(new_session=new_session, last_exchange=last)
 
     asyncio.run(run())
 
@@ -101,54 +98,33 @@ async def _connect(
     stack: AsyncExitStack, loaded: LoadedConfig, name: str, running: AlreadyRunning
 ) -> ChatBackend:
     """Connect to the web API of the running gateway. Raises `running` if it cannot be reached."""
-    from gateway.cli.chat_remote import RemoteChat  # noqa: PLC0415 - the HTTP client is needed only here
+    from gateway.cli.gateway_client import RemoteChat, gateway_url  # noqa: PLC0415 - the HTTP client is for this only
 
-    web = loaded.config.platforms.web
     url = await asyncio.to_thread(gateway_url, loaded)
     if url is None:
         raise running
-    token = web.token.get_secret_value() if web.token else None
-    backend = await stack.enter_async_context(RemoteChat.connect(url, token))
+    backend = await stack.enter_async_context(RemoteChat.connect(loaded, url))
     try:
         await backend.open(name)
-        await _check_same_store(backend.conversation_id, loaded)
+        # Raises NotFound if another Hermes, with another store, uses that port.
+        async with open_store(loaded, read_only=True) as store:
+            await store.sessions.conversation(backend.conversation_id)
     except (GatewayGone, NotFound):
         raise running from None
     return backend
 
 
-async def _last_exchange(conversation_id: str, loaded: LoadedConfig) -> Exchange | None:
+async def _last_exchange(conversation_id: str, loaded: LoadedConfig) -> str:
+    """Return the beginnings of the last question and answer; empty if the answer is still being written."""
     async with open_store(loaded, read_only=True) as store:
-        return await last_exchange(store.sessions, conversation_id)
-
-
-async def _check_same_store(conversation_id: str, loaded: LoadedConfig) -> None:
-    """Raise NotFound if the conversation is in another store, because another Hermes uses that port."""
-    async with open_store(loaded, read_only=True) as store:
-        await store.sessions.conversation(conversation_id)
-
-
-class Exchange(NamedTuple):
-    """A question and its answer."""
-
-    question: str
-    answer: str
-
-    def __str__(self) -> str:
-        """Show the beginning of both."""
-        lines = printable(self.answer).strip()[:_MAX_ANSWER].splitlines()[:_MAX_ANSWER_LINES]
-        answer = "\n".join(lines)
-        more = "" if len(answer) == len(printable(self.answer).strip()) else " …"
-        return f"You: {one_line(self.question, _MAX_QUESTION)}\n\n{answer}{more}"
-
-
-async def last_exchange(store: SessionStore, conversation_id: str) -> Exchange | None:
-    """Return the last exchange of a conversation; None if it is empty or the answer is still being written."""
-    conversation = await store.conversation(conversation_id)
-    history = without_notes(await store.history(conversation.live_session_id))
-    if not history or history[-1].role != "assistant" or history[-1].tool_calls:
-        return None
+        conversation = await store.sessions.conversation(conversation_id)
+        history = without_notes(await store.sessions.history(conversation.live_session_id))
     asked = next((message for message in reversed(history) if message.role == "user"), None)
-    if asked is None or not history[-1].content.strip():
-        return None
-    return Exchange(without_marks(asked.content), without_marks(history[-1].content))
+    if asked is None or history[-1].role != "assistant" or history[-1].tool_calls:
+        return ""
+    answer = printable(without_marks(history[-1].content)).strip()
+    if not answer:
+        return ""
+    shown = "\n".join(answer[:_MAX_ANSWER].splitlines()[:_MAX_ANSWER_LINES])
+    more = "" if len(shown) == len(answer) else " …"
+    return f"You: {one_line(without_marks(asked.content), _MAX_QUESTION)}\n\n{shown}{more}"

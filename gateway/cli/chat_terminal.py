@@ -21,11 +21,24 @@ from rich.text import Text
 
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
+from agent.tool import Choice
 from gateway.cli.chat_backend import ChatBackend, GatewayGone
 from gateway.cli.chat_screen import ChatScreen
-from gateway.cli.chat_text import CHOICES, CHOICES_PROMPT, NOT_A_CHOICE
 from gateway.commands import Commands
 from gateway.types import parse_command
+
+_CHOICES: dict[str, Choice] = {
+    "o": "once",
+    "once": "once",
+    "c": "conversation",
+    "conversation": "conversation",
+    "d": "deny",
+    "deny": "deny",
+}
+"""Accepted input. “yes” is not accepted: it does not say for how long."""
+
+_CHOICES_PROMPT = "[o]nce, this [c]onversation, [d]eny "
+_NOT_A_CHOICE = "First type o, c or d and press Enter; the up arrow brings your text back."
 
 _EXIT_COMMANDS = {"/exit": "leave this chat", "/quit": "leave this chat"}
 _HINT = "Alt+Enter: new line · /help: commands · Ctrl-C: stop an answer · Ctrl-D: leave"
@@ -136,11 +149,11 @@ class TerminalChat:
         await self._request(self._backend.send(text))
 
     async def _decide(self, asked: ApprovalAsked, text: str) -> None:
-        if choice := CHOICES.get(text.lower()):
+        if choice := _CHOICES.get(text.lower()):
             # An event reports the outcome, also of a decision in another window.
             await self._request(self._backend.decide(asked.approval_id, choice))
         else:
-            self._screen.show_notice(NOT_A_CHOICE)
+            self._screen.show_notice(_NOT_A_CHOICE)
 
     async def _request(self, request: Awaitable[object]) -> None:
         """Await a request and show why it was refused."""
@@ -162,7 +175,7 @@ class TerminalChat:
 
     def _message(self) -> ANSI:
         app = self._prompt.app
-        prompt = f"{CHOICES_PROMPT}{_PROMPT}" if self._screen.asked else _PROMPT
+        prompt = f"{_CHOICES_PROMPT}{_PROMPT}" if self._screen.asked else _PROMPT
         if app.is_done:  # entered text stays in the scrollback, the live part does not
             return ANSI(f"\n{prompt}" if self._screen.running else prompt)
         size = app.output.get_size()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from agent.events import FileSent
+
 _PIPE_WIDTH = 100_000
 """Columns of a pipe: lines are never wrapped."""
 
@@ -57,6 +59,11 @@ def describe_call(name: str, arguments: str) -> str:
     from agent.redaction import own_rules, redact  # noqa: PLC0415 - slow to import
 
     return f"{one_line(name, 40)} {one_line(redact(_brief(arguments), own_rules()), 60)}".strip()
+
+
+def describe_file(sent: FileSent) -> str:
+    """Put the path on its own line, so that it can be copied."""
+    return f"⇩ {one_line(sent.caption or sent.name, 200)}\n{printable(f'{sent.workspace}/{sent.path}')}"
 
 
 def _brief(arguments: str) -> str:
