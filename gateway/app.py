@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 
 from agent.aio import run_in_daemon_thread
 from agent.compression.summariser import ask_main
@@ -29,7 +31,6 @@ from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
 from agent.tools.terminal import terminal_in
-from gateway.banner import program
 from gateway.commands.registry import Commands
 from gateway.config.loader import LoadedConfig, ensure_home
 from gateway.config.schema import Config
@@ -356,3 +357,8 @@ def _embedded_model_line(config: Config, model: str) -> str:
         return ""
     line = embedded.DEMO_CHOSEN_NOTICE if config.model.name == embedded.MODEL_ID else embedded.DEMO_NOTICE
     return line.replace("`hermes ", f"`{program()} ")
+
+
+def program() -> str:
+    """Return the command as the person typed it: `hermes` may not be on their PATH."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "hermes" else "hermes"

@@ -17,34 +17,14 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from functools import cache
 
 import structlog
 
 from gateway.config.environment import notify_socket, watchdog_seconds
 
-
-def sd_notify(state: str) -> None:
-    """Send `READY=1`, `WATCHDOG=1` or `STOPPING=1` to the service manager; ignore a manager that does not listen."""
-    address = notify_socket()
-    if not address:
-        return
-    with suppress(OSError):
-        # A leading @ marks an abstract socket, which has no path.
-        _socket().sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
-
-
-@cache
-def _socket() -> socket.socket:
-    """Open the socket once: a process without a free descriptor must still feed the watchdog."""
-    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    manager.setblocking(False)
-    return manager
-
-
 log = structlog.get_logger(__name__)
 
-BLOCKED_SECONDS = 5.0
+_BLOCKED_SECONDS = 5.0
 """Without a heartbeat for this long, the loop counts as blocked."""
 
 _HEARTBEAT_SECONDS = 1.0
@@ -54,10 +34,35 @@ _REQUEST_SECONDS = 1.0
 _MAX_HEAD_BYTES = 8_192
 
 
+class ServiceManager:
+    """Notifies the service manager that started this process (sd_notify), if there is one and it listens."""
+
+    def __init__(self) -> None:
+        address = notify_socket()
+        # A leading @ marks an abstract socket, which has no path.
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        # Opened once: a process without a free descriptor must still feed the watchdog.
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._socket.setblocking(False)
+
+    def __enter__(self) -> ServiceManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def notify(self, state: str) -> None:
+        """Send `READY=1`, `WATCHDOG=1` or `STOPPING=1`."""
+        if self._address:
+            with suppress(OSError):
+                self._socket.sendto(state.encode(), self._address)
+
+
 class Watchdog:
     """Watches the event loop that it is created on."""
 
-    def __init__(self, *, blocked_seconds: float = BLOCKED_SECONDS) -> None:
+    def __init__(self, manager: ServiceManager, *, blocked_seconds: float = _BLOCKED_SECONDS) -> None:
+        self._manager = manager
         self._blocked_seconds = blocked_seconds
         self._heartbeat_at = time.monotonic()
         self._loop_thread = threading.get_ident()
@@ -85,7 +90,7 @@ class Watchdog:
         while True:
             self._heartbeat_at = time.monotonic()
             if interval:
-                sd_notify("WATCHDOG=1")
+                self._manager.notify("WATCHDOG=1")
             await asyncio.sleep(min(_HEARTBEAT_SECONDS, interval / 3) if interval else _HEARTBEAT_SECONDS)
 
     @property

@@ -47,8 +47,8 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
     """Run the checks in order. Checks that need a valid configuration are skipped without one."""
     from gateway.cli import doctor_checks_agent as agent  # noqa: PLC0415 - not for `--help`
     from gateway.cli import doctor_checks_host as host  # noqa: PLC0415
+    from gateway.cli.doctor_checks_host import store  # noqa: PLC0415
     from gateway.cli.doctor_checks_platforms import platforms  # noqa: PLC0415
-    from gateway.cli.doctor_checks_store import store  # noqa: PLC0415
     from gateway.platforms.base import Finding  # noqa: PLC0415
 
     yield host.python()

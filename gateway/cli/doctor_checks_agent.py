@@ -7,25 +7,28 @@ import importlib.metadata
 import importlib.util
 import tempfile
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from agent.errors import HermesError, ModelNotAvailable, SandboxNotAvailable
+from agent.errors import HermesError, ModelError, ModelNotAvailable, SandboxNotAvailable
+from agent.llm import ChatRequest, Retrying
 from agent.tool import discover
 from agent.toolbox import choose_tools
 from agent.tools.terminal import terminal
 from gateway.app import build_sandbox
-from gateway.cli.model_probe import ask_model
 from gateway.config.environment import provider_keys
 from gateway.config.loader import LoadedConfig
-from gateway.config.schema import Config
+from gateway.config.schema import Config, ModelConfig
 from gateway.errors import EngineBroken, UnknownEngine
 from gateway.limits import format_usd
 from gateway.models import embedded
 from gateway.models.catalog import has_price, provider_problem
+from gateway.models.litellm_runtime import load_litellm
 from gateway.models.selection import (
     auxiliary_spec,
+    configured_llm,
     configured_models,
     configured_specs,
     explain_choice,
@@ -36,7 +39,7 @@ from gateway.platforms.base import Finding
 from gateway.plugins.engines import check_engine, engine_problem, fallback_sentence, hidden_engines
 from gateway.plugins.loader import survey_plugins
 
-SECONDS_TO_ANSWER = 20
+_SECONDS_TO_ANSWER = 20
 
 
 def tools(loaded: LoadedConfig) -> Iterator[Finding]:
@@ -70,9 +73,8 @@ def sandbox(loaded: LoadedConfig) -> Iterator[Finding]:
     except SandboxNotAvailable as error:
         yield Finding("fail", f"the sandbox of the terminal does not work: {error.detail}")
         return
-    yield Finding(
-        "ok", f"the sandbox of the terminal works; it has {'a' if chosen.network else 'no'} network"
-    )
+    network = "a" if chosen.network else "no"
+    yield Finding("ok", f"the sandbox of the terminal works; it has {network} network")
     web = loaded.config.platforms.web
     if chosen.network and web.enabled and not web.token:
         yield Finding(
@@ -130,7 +132,7 @@ def model(loaded: LoadedConfig, *, offline: bool) -> Iterator[Finding]:
         if offline:
             yield Finding("ok", f"{name} was not called (--offline)")
             return
-        ask_model(configured, seconds=SECONDS_TO_ANSWER)
+        ask_model(configured, seconds=_SECONDS_TO_ANSWER)
     except HermesError as error:
         yield Finding("fail", f"{configured.name}: {error}")
     else:
@@ -194,12 +196,9 @@ def limits(config: Config) -> Iterator[Finding]:
 def _models(config: Config) -> Iterator[tuple[str, str | None]]:
     """Yield all models that may cost money, with their `base_url`."""
     yield from configured_models(config.model)
-    summaries, voice = (
-        auxiliary_spec(config.auxiliary.compression, config.model),
-        config.auxiliary.transcription,
-    )
-    if summaries:
+    if summaries := auxiliary_spec(config.auxiliary.compression, config.model):
         yield summaries.name, summaries.base_url
+    voice = config.auxiliary.transcription
     if voice.model:
         yield voice.model, voice.base_url
 
@@ -207,3 +206,36 @@ def _models(config: Config) -> Iterator[tuple[str, str | None]]:
 def _price_is_known(model: str, base_url: str | None) -> bool:
     is_ollama = base_url is None and model.startswith(("ollama/", "ollama_chat/"))
     return is_ollama or is_local(base_url) or has_price(model)
+
+
+_QUESTION = ChatRequest(
+    [{"role": "user", "content": "Say ok."}],
+    max_tokens=16,  # some providers refuse to answer in less
+    purpose="check",
+)
+
+
+class NoAnswer(ModelError):
+    """The model did not answer:"""
+
+    transient = True
+
+
+def ask_model(model: ModelConfig, *, seconds: float) -> None:
+    """Ask the model a tiny question. Raises the ModelError that kept it from answering."""
+    _, llm = configured_llm(model.model_copy(update={"fallbacks": (), "max_tokens": None}))
+
+    async def ask() -> None:
+        await load_litellm()  # on a busy machine, loading takes longer than the deadline of the model
+        try:
+            async with asyncio.timeout(seconds), aclosing(llm.stream(_QUESTION)) as events:
+                async for event in events:
+                    # The person wants to know the first failure, not how retrying goes.
+                    if isinstance(event, Retrying):
+                        raise NoAnswer(event.reason)
+        except TimeoutError:
+            raise NoAnswer(f"no answer within {seconds:.0f} seconds.") from None
+        finally:
+            await llm.close()
+
+    asyncio.run(ask())

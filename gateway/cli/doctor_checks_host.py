@@ -1,36 +1,51 @@
-"""Checks of `hermes doctor` for Python, the state directory and the configuration. Checks raise nothing."""
+"""Checks of `hermes doctor` for Python, the state directory, the configuration, the databases and the backups.
+
+Checks raise nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import shutil
 import sys
+import time
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Literal
 
 import gateway
-from agent.errors import HermesError
+from agent.context.auto_compaction import in_words
+from agent.errors import HermesError, SearchIndexDamaged, StoreCorrupt
+from agent.llm.guards import counts
+from agent.store import LearnedWindow
+from gateway.backup.create import backup_directory, latest_backup
+from gateway.backup.engine_databases import check, engine_databases, is_sqlite
 from gateway.cli import ignored_sentence
+from gateway.cli.output import show_progress
 from gateway.config import environment
 from gateway.config.loader import LoadedConfig, ensure_home, load
 from gateway.errors import ConfigError
+from gateway.models.selection import auxiliary_spec, believed_window, configured_specs
 from gateway.platforms.base import Finding
+from gateway.store import open_store
+from gateway.store.ports import Diagnosis
 
-OLDEST_PYTHON = (3, 11)
+_OLDEST_PYTHON = (3, 11)
 _DISTRIBUTION = "hermes-gateway"
 _MEGABYTE = 1_000_000
 _LEAST_FREE_MB, _TOO_LITTLE_MB = 500, 50
 _OTHERS = 0o077
 """The permission bits of group and others."""
+_LARGE_LOG = 500_000_000
 
 
 def python() -> Finding:
     version = platform.python_version()
-    if sys.version_info < OLDEST_PYTHON:
+    if sys.version_info < _OLDEST_PYTHON:
         return Finding("fail", f"Python {version} is too old; install Python 3.11 or newer")
     return Finding("ok", f"Python {version}")
 
@@ -60,16 +75,16 @@ def state_directory() -> Iterator[Finding]:
             yield _to_be_made(home)
             return
         ensure_home(home)
-        yield from private(home, "chmod 700")
+        yield _privacy(home, "chmod 700")
         if (home / ".env").exists():
-            yield from private(home / ".env", "chmod 600")
+            yield _privacy(home / ".env", "chmod 600")
     except (HermesError, OSError) as error:
         yield Finding("fail", str(error))
 
 
 def _to_be_made(home: Path) -> Finding:
     """Check that the state directory can be created, without creating it."""
-    ground = nearest_folder(home)
+    ground = _nearest_folder(home)
     if not ground.is_dir() or not os.access(ground, os.W_OK | os.X_OK):
         why = "is not writable" if ground.is_dir() else "is not a directory"
         return Finding(
@@ -82,7 +97,7 @@ def _to_be_made(home: Path) -> Finding:
 def disk() -> Iterator[Finding]:
     """Warn about low disk space before messages are rejected because of it."""
     try:
-        ground = nearest_folder(environment.state_directory())
+        ground = _nearest_folder(environment.state_directory())
         free = shutil.disk_usage(ground).free // _MEGABYTE
     except (HermesError, OSError):
         return  # said in the line about the state directory
@@ -94,16 +109,15 @@ def disk() -> Iterator[Finding]:
         )
 
 
-def nearest_folder(path: Path) -> Path:
+def _nearest_folder(path: Path) -> Path:
     """Return the path, or its nearest parent that exists."""
     return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
-def private(path: Path, remedy: str) -> Iterator[Finding]:
+def _privacy(path: Path, remedy: str) -> Finding:
     if path.stat().st_mode & _OTHERS:
-        yield Finding("warn", f"{path} is open to other users of this machine; run `{remedy} {path}`")
-    else:
-        yield Finding("ok", f"{path} is private to you")
+        return Finding("warn", f"{path} is open to other users of this machine; run `{remedy} {path}`")
+    return Finding("ok", f"{path} is private to you")
 
 
 def configuration(path: Path | None) -> Generator[Finding, None, LoadedConfig | None]:
@@ -122,3 +136,107 @@ def configuration(path: Path | None) -> Generator[Finding, None, LoadedConfig | 
             yield Finding("warn", ignored_sentence(loaded.ignored, loaded.source))
         return loaded
     return None
+
+
+def store(loaded: LoadedConfig, *, repair: bool) -> Iterator[Finding]:
+    """Check the store read-only: nothing is created, migrated or locked."""
+    path = loaded.database
+    try:
+        if not path.exists():
+            yield Finding("ok", f"the database {path} will be created at the first start")
+            return
+        diagnosis, windows = asyncio.run(_diagnose(loaded))
+        yield Finding("ok", f"the database {path} is sound")
+        yield _privacy(path, "chmod 600")
+        yield _index(loaded, diagnosis.index_damage, repair=repair)
+        yield from _left_undone(path, diagnosis)
+        yield from _smaller_windows(loaded, windows)
+        yield _backup(loaded.home)
+    except StoreCorrupt as error:
+        yield Finding("fail", f"{path} is damaged {error.detail}; {_remedy(loaded.home)}")
+    except (HermesError, OSError) as error:
+        yield Finding("fail", f"{path}: {error}")
+    for engine in engine_databases(loaded.home, path):
+        yield from _engine_database(engine, loaded.home)
+
+
+async def _diagnose(loaded: LoadedConfig) -> tuple[Diagnosis, list[LearnedWindow]]:
+    async with open_store(loaded, read_only=True) as store:
+        return await store.health.diagnose(), await store.sessions.learned_windows()
+
+
+def _engine_database(path: Path, home: Path) -> Iterator[Finding]:
+    try:
+        if not is_sqlite(path):
+            yield Finding(
+                "warn",
+                f"{path} is not a SQLite database, or its header is damaged; backups do not include it",
+            )
+            return
+        check(path)
+        yield Finding("ok", f"the database {path} of a context engine is sound")
+        yield _privacy(path, "chmod 600")
+    except (StoreCorrupt, SearchIndexDamaged) as error:
+        yield Finding("fail", f"{path} of a context engine is damaged {error.detail}; {_remedy(home)}")
+    except (HermesError, OSError) as error:
+        yield Finding("fail", f"{path}: {error}")
+
+
+def _remedy(home: Path) -> str:
+    latest = latest_backup(home)
+    command = f"`hermes restore {latest or 'FILE'}` with {'the last' if latest else 'a'} backup"
+    return f"stop Hermes and run {command}, or move it away to start with an empty one"
+
+
+def _index(loaded: LoadedConfig, damage: str | None, *, repair: bool) -> Finding:
+    if damage is None:
+        return Finding("ok", "the search index matches the messages")
+    if not repair:
+        remedy = "`hermes doctor --repair` rebuilds it. No message is lost"
+        return Finding("fail", f"the search index is damaged ({damage}); {remedy}")
+
+    async def rebuild() -> int:
+        async with open_store(loaded) as store:
+            return await store.health.rebuild_index()
+
+    with show_progress():
+        count = asyncio.run(rebuild())
+    return Finding("ok", f"the search index was damaged ({damage}); it was rebuilt from {count:,} messages")
+
+
+def _left_undone(path: Path, diagnosis: Diagnosis) -> Iterator[Finding]:
+    """Report parked messages and a large write-ahead log, which a person must handle."""
+    count = Counter(each.kind for each in diagnosis.parked)
+    look = "`hermes doctor --parked` lists them"
+    if count["message"]:
+        yield Finding("warn", f"messages that could not be answered: {count['message']}; {look}")
+    if count["reply"]:
+        yield Finding("warn", f"replies that could not be delivered: {count['reply']}; {look}")
+    if diagnosis.log_bytes > _LARGE_LOG:
+        size = f"{diagnosis.log_bytes / 1_000_000:.0f} MB"
+        yield Finding(
+            "warn",
+            f"{path}-wal has grown to {size}: a program keeps the database open for reading; close it",
+        )
+
+
+def _smaller_windows(loaded: LoadedConfig, windows: list[LearnedWindow]) -> Iterator[Finding]:
+    """Report models whose real context window is smaller than configured."""
+    config = loaded.config
+    specs = configured_specs(config.model)
+    answering = [believed_window(spec) for spec in specs]
+    summariser = auxiliary_spec(config.auxiliary.compression, config.model)
+    summarising = [believed_window(summariser)] if summariser else []
+    for window in windows:
+        for model, endpoint, believed in dict.fromkeys((*answering, *summarising)):
+            is_same = (window.model, window.endpoint) == (model, endpoint)
+            if is_same and counts(window, believed, time.time()):
+                answers = (model, endpoint, believed) in answering
+                yield Finding("warn", in_words(window, specs[0].name, summarises=not answers))
+
+
+def _backup(home: Path) -> Finding:
+    latest = latest_backup(home)
+    if latest is None:
+        return Finding("ok", f"there is no backup in {backup_directory(home)}; `hermes backup` creates one")
+    return Finding("ok", f"the last backup is {latest}")

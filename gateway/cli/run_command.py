@@ -18,13 +18,10 @@ def run(options: Options) -> None:
     It runs until Ctrl-C or SIGTERM. Answers in progress then get `gateway.drain_seconds` to finish; the rest continue
     at the next start. A second Ctrl-C stops Hermes at once.
     """
-    from gateway.config.loader import ensure_home  # noqa: PLC0415 - heavy, and `run --help` needs none of it
-    from gateway.observability.logs import configure_logging, configured_log_file  # noqa: PLC0415
+    from gateway.config.loader import ensure_home  # noqa: PLC0415 - not for `--help`
     from gateway.run import serve  # noqa: PLC0415
 
     loaded = load_config(options)
-    logging = loaded.config.logging
     ensure_home(loaded.home)
-    configure_logging(logging.level, logging.format, file=configured_log_file(logging, loaded.home))
     with show_progress():
         asyncio.run(serve(loaded, announce=click.echo))

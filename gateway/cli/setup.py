@@ -8,42 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic import SecretStr
 
 from gateway.cli import Options, tell_ignored
 from gateway.config.environment import state_directory
-from gateway.config.loader import ensure_home, find_config, ignored_file, load
-from gateway.config.schema import Config, PlatformSections
+from gateway.config.loader import ensure_home, find_config, ignored_file
+from gateway.config.schema import PlatformSections
 from gateway.errors import ConfigError
 from gateway.platforms.registry import PlatformRegistry
 
 if TYPE_CHECKING:
-    from gateway.cli.setup_model import ModelAnswers
+    from gateway.cli.setup_steps import ModelAnswers
 
-_ASSUMED_TOKEN = SecretStr("1:still-to-come")
 _MODEL = "model"
-
-
-def incomplete_config(
-    path: Path, registry: PlatformRegistry | None = None, sections: PlatformSections | None = None
-) -> Config:
-    """Read the file although a bot that is on may lack its token, which the setup is about to ask for."""
-    registry = registry or PlatformRegistry()
-    variables = [spec.token_variable for spec in registry.bots]
-    config = load(
-        path, assumed=dict.fromkeys(variables, _ASSUMED_TOKEN.get_secret_value()), sections=sections
-    ).config
-    platforms = config.platforms
-    for spec in registry.bots:
-        section = getattr(platforms, spec.name)
-        if section.token == _ASSUMED_TOKEN:
-            platforms = platforms.model_copy(update={spec.name: section.model_copy(update={"token": None})})
-    return config.model_copy(update={"platforms": platforms})
 
 
 def _known_platforms(path: Path, home: Path) -> tuple[PlatformRegistry, PlatformSections]:
     """Return the built-in platforms and those of the plugins that the file enables."""
-    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.setup_steps import incomplete_config  # noqa: PLC0415 - not for `--help`; so below
+    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
 
     built_in = PlatformRegistry()
     if not path.exists():
@@ -58,7 +40,7 @@ def _known_platforms(path: Path, home: Path) -> tuple[PlatformRegistry, Platform
 
 def _token_options(command: Callable[..., None]) -> Callable[..., None]:
     for spec in reversed(PlatformRegistry().bots):
-        help_text = f"The token of a {spec.title} bot. It goes into .env, too."
+        help_text = f"The token of a {spec.title} bot, also stored in .env."
         command = click.option(f"--{spec.name}-token", help=help_text)(command)
     return command
 
@@ -68,12 +50,10 @@ def _token_options(command: Callable[..., None]) -> Callable[..., None]:
     "--only", metavar="PART", help="Set up only this: model, telegram, discord, or a plugin's platform."
 )
 @click.option("--model", help="A litellm id, such as anthropic/claude-sonnet-4-5, or embedded/smollm2.")
-@click.option(
-    "--api-key", help="The model's key. It goes into .env in the state directory, not into hermes.yaml."
-)
+@click.option("--api-key", help="The key of the model, stored in .env in the state directory.")
 @click.option("--base-url", help="The address of an OpenAI-compatible server.")
 @_token_options
-@click.option("--token", help="The token of the bot that --only names. It goes into .env, too.")
+@click.option("--token", help="The token of the bot that --only names, also stored in .env.")
 @click.option("--non-interactive", is_flag=True, help="Ask nothing; the other options say what to set up.")
 @click.option("--offline", is_flag=True, help="Do not try the model and the tokens.")
 @click.pass_obj
@@ -95,10 +75,11 @@ def setup(
     settings change; comments and all other settings stay as they are. Keys and tokens go into the file .env in the
     state directory, which only you can read.
     """
-    from gateway.cli.setup_bots import BotSetup, checked_token  # noqa: PLC0415 - not for `--help`
-    from gateway.cli.setup_model import (  # noqa: PLC0415
+    from gateway.cli.setup_steps import (  # noqa: PLC0415
+        BotSetup,
         ModelAnswers,
         checked_key,
+        checked_token,
         checked_url,
         set_up_model,
     )

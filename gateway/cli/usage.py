@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli import Options
-from gateway.cli.output import console, print_json
+from gateway.cli.output import as_json_flag, console, print_json
 from gateway.cli.store_access import read_store
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Group by day, person or model.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json_flag
 @click.pass_obj
 def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
     """Show the tokens and the cost of model calls.
@@ -38,7 +38,7 @@ def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
     Tokens in include those from the cache. The cost comes from providers and price lists; calls of unknown price are
     counted separately and not included in it. Days are in the local time of this machine.
     """
-    from gateway.cli import usage_format as form  # noqa: PLC0415 - not for `--help`
+    from gateway.cli import reports  # noqa: PLC0415 - not for `--help`
 
     today = date.today()
     first = today - timedelta(days=days - 1)
@@ -46,10 +46,10 @@ def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
     spendings = read_store(
         options, lambda store: store.reports.spending(since=since, by=[by]), only_figures=True
     )
-    lines = form.group_usage(spendings, by, [first + timedelta(days=number) for number in range(days)])
+    lines = reports.group_usage(spendings, by, [first + timedelta(days=number) for number in range(days)])
     if as_json:
-        print_json(form.as_dict(lines, by, first))
+        print_json(reports.usage_as_dict(lines, by, first))
     elif spendings:
-        form.print_usage(lines, by, console())
+        reports.print_usage(lines, by, console())
     else:
         click.echo(f"There were no model calls since {first}.", err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.doctor_checks_store import store
+from gateway.cli.doctor_checks_host import store
 from gateway.config.loader import load
 from gateway.models.catalog import DEFAULT_WINDOW
 from gateway.platforms.base import Finding

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.systemd_unit import configuration_in, unit_text
+from gateway.cli.service import configuration_in, unit_text
 from gateway.config.loader import load
 from tests.support import warm
 from tests.support.hermes_process import environment, hermes

@@ -16,7 +16,7 @@ import pytest
 
 from gateway.backup.create import Sources, make_backup
 from gateway.backup.restore import restore
-from gateway.cli.doctor_checks_store import store
+from gateway.cli.doctor_checks_host import store
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.errors import BackupUnusable

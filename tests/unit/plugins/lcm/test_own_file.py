@@ -185,7 +185,7 @@ def test_a_backup_from_before_is_taken_over_where_it_is_restored(tmp_path: Path)
     state = with_texts(tmp_path / "home", "old")
     from_before(state.home)
     made = state.backup(tmp_path / "b.tar.gz")
-    assert made.engines == (EARLIER_NAME,)
+    assert list(made.manifest.engines) == [EARLIER_NAME]
     elsewhere = with_texts(tmp_path / "elsewhere", "new")
     elsewhere.restore(made.path)
     connect(elsewhere.home / FILE_NAME).close()

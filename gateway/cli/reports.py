@@ -1,34 +1,44 @@
-"""Collects the state of the running gateway and of the store, and formats it for `hermes status`."""
+"""Collects and formats the figures of `hermes status` and `hermes usage`."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from datetime import time as clock
 from typing import Any, Literal
 
 import click
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from agent.errors import HermesError
 from gateway.cli.gateway_client import TokenRefused, ask_status, gateway_url
 from gateway.cli.output import local_time, one_line, printable
-from gateway.cli.usage_format import format_cost, short_number
 from gateway.config.loader import LoadedConfig
+from gateway.limits import format_usd
 from gateway.process_lock import is_running
 from gateway.store import open_store
-from gateway.store.reports import StoreSummary
+from gateway.store.reports import Spending, StoreSummary, UsageTotal
 from gateway.text.display import pluralize
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
 _MAX_TEXT = 200
 
+_REFRESH_SECONDS = 1.0
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_MAX_BAR, _MIN_BAR = 24, 6
+_NO_PERSON = "(no person)"
+"""A call of Hermes itself, such as a summary between turns."""
+
 State = Literal["running", "not answering", "not running"]
+
+
+# -- hermes status -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ async def _summary(loaded: LoadedConfig) -> tuple[StoreSummary | None, str]:
         return None, str(error)
 
 
-def as_dict(report: StatusReport) -> dict[str, Any]:
+def status_as_dict(report: StatusReport) -> dict[str, Any]:
     live, stored = report.live or {}, report.stored
     return {
         "state": report.state,
@@ -112,13 +122,32 @@ def as_dict(report: StatusReport) -> dict[str, Any]:
 def print_status(report: StatusReport, out: Console) -> None:
     """Print a table at a terminal; in a pipe, lines of a name, a tab and a text."""
     if out.is_terminal:
-        out.print(as_table(report, live=False))
+        out.print(_table(report, live=False))
         return
     for name, text, _ in _lines(report):
         click.echo(f"{name}\t{text}")
 
 
-def as_table(report: StatusReport, *, live: bool) -> Table:
+def follow_status(loaded: LoadedConfig, out: Console) -> int:
+    """Update the table until Ctrl-C and return the exit code."""
+    report = asyncio.run(collect_status(loaded))
+
+    async def follow(live: Live) -> None:
+        nonlocal report
+        while True:
+            await asyncio.sleep(_REFRESH_SECONDS)
+            report = await collect_status(loaded)
+            live.update(_table(report, live=True), refresh=True)
+
+    with Live(_table(report, live=True), console=out, auto_refresh=False) as live:
+        try:
+            asyncio.run(follow(live))
+        except KeyboardInterrupt:
+            live.update(_table(report, live=False), refresh=True)
+    return report.exit_code
+
+
+def _table(report: StatusReport, *, live: bool) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -185,10 +214,8 @@ def _today(stored: StoreSummary) -> str:
     if not today.calls:
         return "no model calls"
     cached = f" ({today.cache_read_tokens / today.prompt_tokens:.0%} cached)" if today.prompt_tokens else ""
-    tokens = (
-        f"{short_number(today.prompt_tokens)} tokens in{cached}, {short_number(today.completion_tokens)} out"
-    )
-    return f"{tokens}, {format_cost(today.usd, today.unpriced_calls, today.calls)}"
+    tokens = f"{_short_number(today.prompt_tokens)} tokens in{cached}, {_short_number(today.completion_tokens)} out"
+    return f"{tokens}, {_cost(today.usd, today.unpriced_calls, today.calls)}"
 
 
 def _context(report: StatusReport) -> str:
@@ -196,7 +223,7 @@ def _context(report: StatusReport) -> str:
     last = report.stored.last_compaction if report.stored else None
     if last is None:
         return f"{engine}; no compaction yet"
-    change = f"{short_number(last.tokens_before)} → {short_number(last.tokens_after)} tokens"
+    change = f"{_short_number(last.tokens_before)} → {_short_number(last.tokens_after)} tokens"
     return f"{engine}; last compaction {local_time(last.at)}, {change}"
 
 
@@ -215,3 +242,115 @@ def _duration(seconds: float) -> str:
     if days:
         return f"{days} d {hours % 24} h"
     return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+
+
+# -- hermes usage --------------------------------------------------------------------------------------------
+
+
+def group_usage(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[UsageTotal]:
+    """Group by day, including days without calls, or by person or model, most expensive first."""
+    lines = {f"{day}": UsageTotal(f"{day}") for day in days} if by == "day" else {}
+    for spending in spendings:
+        name = str(getattr(spending, by))
+        lines.setdefault(name, UsageTotal(name)).add(spending)
+    if by == "day":
+        return list(lines.values())
+    return sorted(lines.values(), key=lambda line: (line.usd, _tokens(line)), reverse=True)
+
+
+def _add_totals(lines: Iterable[UsageTotal]) -> UsageTotal:
+    total = UsageTotal("total")
+    for line in lines:
+        total.add(line)
+    return total
+
+
+def _tokens(line: UsageTotal) -> int:
+    return line.prompt_tokens + line.completion_tokens
+
+
+def usage_as_dict(lines: Sequence[UsageTotal], by: str, since: date) -> dict[str, Any]:
+    return {
+        "since": f"{since}",
+        "by": by,
+        "lines": [{by: line.name, **_numbers(line)} for line in lines],
+        "total": _numbers(_add_totals(lines)),
+    }
+
+
+def _numbers(line: UsageTotal) -> dict[str, float]:
+    numbers = asdict(line) | {"usd": round(line.usd, 6)}
+    del numbers["name"]
+    return numbers
+
+
+def print_usage(lines: Sequence[UsageTotal], by: str, out: Console) -> None:
+    """Print a table with bars at a terminal; in a pipe, exact numbers separated by tabs."""
+    total = _add_totals(lines)
+    if not out.is_terminal:
+        for line in [*lines, total]:
+            tokens = (line.prompt_tokens, line.cache_read_tokens, line.completion_tokens)
+            values = (_name(line), *tokens, round(line.usd, 6), line.unpriced_calls)
+            click.echo("\t".join(map(str, values)))
+        return
+    by_cost = total.usd > 0 and not total.unpriced_calls
+    rows = [[by.upper(), "IN", "CACHED", "OUT", "COST"], *(_cells(line) for line in [*lines, total])]
+    widths = [max(len(row[at]) for row in rows) for at in range(5)]
+    room = min(_MAX_BAR, out.width - sum(widths) - 2 * len(widths))
+    amounts = [line.usd if by_cost else _tokens(line) for line in lines]
+    bars = ["", *(_bar(amount, max(amounts), room) for amount in amounts), ""]
+    for number, (row, bar) in enumerate(zip(rows, bars, strict=True)):
+        numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        text = Text(
+            "  ".join([row[0].ljust(widths[0]), *numbers]), "bold" if number in (0, len(rows) - 1) else ""
+        )
+        if bar:
+            text.append(f"  {bar}", "cyan")
+        out.print(text, no_wrap=True, overflow="ellipsis")
+    out.print(Text(_footnote(total, by_cost=by_cost, has_bars=room >= _MIN_BAR), "dim"))
+
+
+def _footnote(total: UsageTotal, *, by_cost: bool, has_bars: bool) -> str:
+    sentences = [f"{pluralize(total.calls, 'call')}."]
+    if has_bars:
+        sentences.append("The bars show cost." if by_cost else "The bars show tokens in and out.")
+    if total.prompt_tokens:
+        share = total.cache_read_tokens / total.prompt_tokens
+        sentences.append(f"{share:.0%} of the tokens in came from the cache.")
+    if total.unpriced_calls:
+        unpriced = pluralize(total.unpriced_calls, "call")
+        sentences.append(f"The cost excludes {unpriced} of unknown price (?).")
+    return " ".join(sentences)
+
+
+def _name(line: UsageTotal) -> str:
+    return one_line(line.name, 40) or _NO_PERSON
+
+
+def _cells(line: UsageTotal) -> list[str]:
+    tokens = (line.prompt_tokens, line.cache_read_tokens, line.completion_tokens)
+    cost = _cost(line.usd, line.unpriced_calls, line.calls)
+    return [_name(line), *map(_short_number, tokens), cost]
+
+
+def _cost(usd: float, unpriced_calls: int, calls: int) -> str:
+    """Format `$1.20`; `$1.20 + ?` if the price of some calls is unknown, `?` if that of all is."""
+    if calls and unpriced_calls == calls:
+        return "?"
+    return f"{format_usd(usd)} + ?" if unpriced_calls else format_usd(usd)
+
+
+def _short_number(number: float) -> str:
+    for unit in ("", "k", "M"):
+        if number < 1000:
+            return f"{number:.0f}{unit}" if not unit or number >= 100 else f"{number:.1f}{unit}"
+        number /= 1000
+    return f"{number:.1f}G"
+
+
+def _bar(amount: float, largest: float, room: int) -> str:
+    """Draw a bar in steps of an eighth of a character; an amount above zero is always visible."""
+    if room < _MIN_BAR or amount <= 0:
+        return ""
+    eighths = max(1, round(amount / largest * room * 8))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
