@@ -20,7 +20,7 @@ from plugins.context_engine.lcm.messages import (
     conversation_key,
     messages_between,
 )
-from plugins.context_engine.lcm.tools.context import CallContext
+from plugins.context_engine.lcm.tools.tool import CallContext
 from tests.support.lcm_expanded_pages import Original, originals
 
 BEGAN = 1_770_000_000.0

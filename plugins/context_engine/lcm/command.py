@@ -14,8 +14,8 @@ from gateway.commands import Command, CommandContext
 
 from .database import FILE_NAME, Database, ForeignDatabase, NewerDatabase, rename_earlier_file
 from .stats import status_text
-from .tools.context import CallContext
 from .tools.doctor import doctor_report
+from .tools.tool import CallContext
 
 log = structlog.get_logger(__name__)
 

@@ -34,7 +34,15 @@ from .graph import (
     sources_key,
     summaries_by_key,
 )
-from .ingest import RECORD, STORED_KINDS, ContextItem, ParsedContext, has_record_mark, save_record
+from .ingest import (
+    RECORD,
+    STORED_KINDS,
+    ContextItem,
+    EngineText,
+    ParsedContext,
+    has_record_mark,
+    save_engine_text,
+)
 from .kept_messages import (
     Group,
     KeptMessages,
@@ -288,9 +296,10 @@ class Compaction:
         head, rest = [item.chat for item in self._system], list(self._kept_with_hint())
         if not self._nodes and ledger == Ledger():
             return repair([*head, *rest])
-        text, keys = record_text(self._nodes, ledger), [node.key for node in self._nodes]
+        text = record_text(self._nodes, ledger)
+        what = EngineText("record", tuple(node.key for node in self._nodes))
         with self._database.writing() as connection:
-            save_record(connection, self._reading.conversation, text, keys)
+            save_engine_text(connection, self._reading.conversation, text, what)
         return repair([*head, *between(head, text, rest, state=ledger_state(ledger)), *rest])
 
     def _kept_with_hint(self) -> Iterable[ChatDict]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .graph import Node, summaries_by_key
 from .search.request import Hit
 from .stats import CONTEXT_QUERY, context_parameters
-from .tools.context import CallContext
+from .tools.tool import CallContext
 
 _IN = "in the present context"
 _BELOW = "below a summary in the present context"

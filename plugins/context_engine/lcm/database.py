@@ -12,7 +12,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -41,20 +41,21 @@ _BUSY_SECONDS = 5.0
 class ForeignDatabase(Exception):
     """The file belongs to another program."""
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} belongs to another program, so the context engine lcm keeps nothing there and compacts nothing. "
+            "Move the file away or rename it, and send a message."
+        )
+
 
 def is_own(connection: sqlite3.Connection) -> bool:
     """Whether the file belongs to this engine or is empty. Only reads."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application:
-        return bool(application == APPLICATION_ID)
+    if application := _pragma(connection, "application_id"):
+        return application == APPLICATION_ID
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    return not objects or all(_has_columns(connection, table, columns) for table, columns in _TABLES.items())
-
-
-def foreign_database(path: Path) -> ForeignDatabase:
-    return ForeignDatabase(
-        f"{path} belongs to another program, so the context engine lcm keeps nothing there and compacts nothing. "
-        "Move the file away or rename it, and send a message."
+    return not objects or all(
+        {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}.issuperset(columns)
+        for table, columns in _TABLES.items()
     )
 
 
@@ -64,7 +65,7 @@ def find_problem(path: Path) -> str:
         return ""
     try:
         with closing(_open_for_inspection(path)) as connection:
-            return "" if is_own(connection) else str(foreign_database(path))
+            return "" if is_own(connection) else str(ForeignDatabase(path))
     except sqlite3.Error as error:
         return f"{path} cannot be read: {error}."
 
@@ -135,9 +136,9 @@ def _open_readonly(path: Path, how: str) -> sqlite3.Connection:
     )
 
 
-def _has_columns(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> bool:
-    there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-    return there.issuperset(columns)
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -168,25 +169,21 @@ DATABASE_ERRORS = (sqlite3.Error, OSError, NewerDatabase, ForeignDatabase)
 class Database:
     """A pool of connections to one file. One thread uses a connection at a time; none is held during a model call."""
 
-    def __init__(self, path: Path, *, patience: float = _WAIT_SECONDS) -> None:
+    def __init__(self, path: Path, *, wait_seconds: float = _WAIT_SECONDS) -> None:
         self.path = path
-        self._patience = patience
+        self._wait_seconds = wait_seconds
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._users = 0
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Open a read transaction: one view of the data."""
-        with self._transaction("BEGIN") as connection:
-            yield connection
+        return self._transaction("BEGIN")
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Open a write transaction. Other writers wait for it, so it must be short."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+        return self._transaction("BEGIN IMMEDIATE")
 
     def acquire(self) -> None:
         with self._lock:
@@ -206,7 +203,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        if not self._free.acquire(timeout=self._patience):
+        if not self._free.acquire(timeout=self._wait_seconds):
             raise sqlite3.OperationalError(f"{self.path.name} is busy: all connections are in use")
         try:
             connection = self._take()
@@ -270,7 +267,7 @@ def connect(path: Path) -> sqlite3.Connection:
     with ExitStack() as on_error:
         on_error.callback(connection.close)
         if not is_own(connection):
-            raise foreign_database(path)
+            raise ForeignDatabase(path)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         connection.row_factory = sqlite3.Row
@@ -294,11 +291,12 @@ def _create_private_file(path: Path) -> None:
 def _migrate(connection: sqlite3.Connection) -> None:
     """Apply missing migrations, each in one transaction with its number."""
     steps = sorted(MIGRATIONS.glob("[0-9]*.sql"))
-    if _version(connection) == len(steps) and _has_application_id(connection):
+    newest = (len(steps), APPLICATION_ID)
+    if (_pragma(connection, "user_version"), _pragma(connection, "application_id")) == newest:
         return
     connection.execute("BEGIN IMMEDIATE")
     with connection:
-        version = _version(connection)
+        version = _pragma(connection, "user_version")
         if version > len(steps):
             raise NewerDatabase(
                 f"The database of the context engine has schema {version}, and this version knows {len(steps)}. "
@@ -311,16 +309,6 @@ def _migrate(connection: sqlite3.Connection) -> None:
                 _MIGRATION_CODE[number](connection)
             connection.execute(f"PRAGMA user_version = {number}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)
-
-
-def _has_application_id(connection: sqlite3.Connection) -> bool:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    return bool(application == APPLICATION_ID)
 
 
 def _statements(script: str) -> Iterator[str]:

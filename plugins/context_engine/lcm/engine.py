@@ -32,7 +32,7 @@ from .options import Options, make_limits
 from .search.semantic import SemanticSearch, update_embeddings
 from .stats import record_compaction, status_counts
 from .summarising import Summariser
-from .tools.context import CallContext
+from .tools.tool import CallContext
 
 log = structlog.get_logger(__name__)
 
@@ -148,7 +148,8 @@ class LosslessContext(ContextEngine):
             done = self._compaction(reading, current_tokens, focus_topic)
             self._refusals.clear()
             concluded = self._conclude(messages, reading, done, time.monotonic() - began)
-            self._update_embeddings()
+            if model := self._meaning.model():
+                update_embeddings(self._db, self._conversation_id, model, _MAX_EMBEDDED)
             return concluded
         except (AuthenticationFailed, QuotaExhausted) as refusal:
             reason = str(refusal)
@@ -243,11 +244,6 @@ class LosslessContext(ContextEngine):
         self.compression_count += 1
         self._no_gain.compacted()
         return done.messages
-
-    def _update_embeddings(self) -> None:
-        """Embed the messages that have left the context."""
-        if model := self._meaning.model():
-            update_embeddings(self._db, self._conversation_id, model, _MAX_EMBEDDED)
 
     def _try_ingest(self, messages: list[ChatDict]) -> ParsedContext | None:
         """Store new messages if the database is usable; otherwise the next call stores them."""

@@ -7,15 +7,15 @@ last message, so the cached prefix stays valid.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from agent.messages import text_of
 from agent.tokens import cut_to_tokens
 from agent.untrusted import own_words, without_marks, wrap_untrusted
 
 from .database import Database
+from .formatting import format_time
 from .graph import summaries_above
-from .ingest import MARK, ParsedContext, save_hint
+from .ingest import MARK, EngineText, ParsedContext, save_engine_text
 from .messages import StoredMessage, messages_by_key
 from .search.ranked import strong_matches
 
@@ -30,10 +30,8 @@ _NAMED = re.compile(r"\bm\d+\b")
 
 def find_hint(database: Database, reading: ParsedContext) -> str | None:
     """Return the text of a hint, or None where nothing matches strongly or the messages were named before."""
-    if not reading.summaries or not reading.items or reading.items[-1].chat.get("role") != "user":
-        return None
-    newest = reading.items[-1]
-    if newest.kind != "said":
+    newest = reading.items[-1] if reading.items else None
+    if not reading.summaries or not newest or newest.kind != "said" or newest.chat.get("role") != "user":
         return None
     with database.reading() as connection:
         asked = own_words(text_of(newest.chat))
@@ -44,18 +42,15 @@ def find_hint(database: Database, reading: ParsedContext) -> str | None:
             key for key in strong if any(each.key in shown for each in summaries_above(connection, key))
         ]
         found = messages_by_key(connection, covered[:MAX_NAMED])
-    fresh = [each for each in found.values() if each.id not in _named_before(reading)]
+    hints = (text_of(item.chat) for item in reading.items if item.kind == "hint")
+    named_before = {name for hint in hints for name in _NAMED.findall(hint)}
+    fresh = [each for each in found.values() if each.id not in named_before]
     if not fresh:
         return None
     text = _text(sorted(fresh, key=lambda each: each.seq))
     with database.writing() as connection:
-        save_hint(connection, reading.conversation, text)
+        save_engine_text(connection, reading.conversation, text, EngineText("hint"))
     return text
-
-
-def _named_before(reading: ParsedContext) -> set[str]:
-    hints = (text_of(item.chat) for item in reading.items if item.kind == "hint")
-    return {name for text in hints for name in _NAMED.findall(text)}
 
 
 def _text(messages: list[StoredMessage]) -> str:
@@ -68,8 +63,7 @@ def _text(messages: list[StoredMessage]) -> str:
 
 
 def _line(message: StoredMessage) -> str:
-    day = datetime.fromtimestamp(message.said_at, UTC)
-    return f"{message.id} · {message.role} · {day:%Y-%m-%d} · {_quote(message)}"
+    return f"{message.id} · {message.role} · {format_time(message.said_at)[:10]} · {_quote(message)}"
 
 
 def _quote(message: StoredMessage) -> str:

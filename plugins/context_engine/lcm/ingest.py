@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -30,58 +29,47 @@ EngineTextKind = Literal["record", "copy", "hint"]
 
 @dataclass(frozen=True, slots=True)
 class EngineText:
+    """A text that the engine wrote into a context."""
+
     kind: EngineTextKind
     summaries: tuple[int, ...] = ()
     """Summaries that a record shows, in order."""
-    message: int = 0
+    message: int | None = None
     """Key of the message that a copy stands for."""
 
 
-def find_engine_text(connection: sqlite3.Connection, conversation: int, text: str) -> EngineText | None:
-    if not text.startswith(MARK):
+def find_engine_text(
+    connection: sqlite3.Connection, conversation: int, message: ChatDict
+) -> EngineText | None:
+    text = text_of(message)
+    if is_system(message) or not text.startswith(MARK):
         return None
     row = connection.execute(
         "SELECT key, kind, message FROM written WHERE conversation = ? AND fingerprint = ?",
-        (conversation, _text_fingerprint(text)),
+        (conversation, _fingerprint(text)),
     ).fetchone()
-    if row is None:
+    if row is None or (row["kind"] != "copy" and message.get("role") != "user"):
         return None
     shown = connection.execute(
         "SELECT summary FROM written_summaries WHERE written = ? ORDER BY position", (row["key"],)
     )
-    return EngineText(row["kind"], tuple(each["summary"] for each in shown), row["message"] or 0)
+    return EngineText(row["kind"], tuple(each["summary"] for each in shown), row["message"])
 
 
-def save_record(
-    connection: sqlite3.Connection, conversation: int, text: str, summaries: Sequence[int]
-) -> None:
-    if key := _save(connection, conversation, text, "record", None):
+def save_engine_text(connection: sqlite3.Connection, conversation: int, text: str, what: EngineText) -> None:
+    """Store a fingerprint by which the text is recognised."""
+    made = connection.execute(
+        "INSERT INTO written (conversation, fingerprint, kind, message) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (conversation, _fingerprint(text), what.kind, what.message),
+    )
+    if made.rowcount:
         connection.executemany(
             "INSERT INTO written_summaries (written, position, summary) VALUES (?, ?, ?)",
-            ((key, position, summary) for position, summary in enumerate(summaries)),
+            ((made.lastrowid, position, summary) for position, summary in enumerate(what.summaries)),
         )
 
 
-def save_copy(connection: sqlite3.Connection, conversation: int, text: str, message: int) -> None:
-    _save(connection, conversation, text, "copy", message)
-
-
-def save_hint(connection: sqlite3.Connection, conversation: int, text: str) -> None:
-    _save(connection, conversation, text, "hint", None)
-
-
-def _save(
-    connection: sqlite3.Connection, conversation: int, text: str, kind: EngineTextKind, message: int | None
-) -> int | None:
-    """Return the key of the text, or None if it is known already."""
-    made = connection.execute(
-        "INSERT INTO written (conversation, fingerprint, kind, message) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (conversation, _text_fingerprint(text), kind, message),
-    )
-    return made.lastrowid if made.rowcount else None
-
-
-def _text_fingerprint(text: str) -> str:
+def _fingerprint(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -90,8 +78,17 @@ _BY_CONTENT = "="
 
 def message_identities(messages: Iterable[ChatDict], said_before: Callable[[str], int]) -> list[str]:
     """Return one identity per message. `said_before` counts equal messages below the summaries."""
-    seen: Counter[str] = Counter()
-    return [str(each.get("message_id") or _identity_by_content(each, seen, said_before)) for each in messages]
+    seen: dict[str, int] = {}
+    identities: list[str] = []
+    for message in messages:
+        identity = str(message.get("message_id") or "")
+        if not identity:
+            said = {key: value for key, value in message.items() if key not in HOST_KEYS}
+            content = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:24]
+            seen[content] = 1 + (seen[content] if content in seen else said_before(content))
+            identity = f"{_BY_CONTENT}{content}.{seen[content]}"
+        identities.append(identity)
+    return identities
 
 
 def summarised_counter(
@@ -101,10 +98,10 @@ def summarised_counter(
     before."""
     covered, walked = set(copied), False
 
-    def said_before(fingerprint: str) -> int:
+    def said_before(content: str) -> int:
         rows = connection.execute(
             "SELECT key FROM messages WHERE conversation = ? AND identity BETWEEN ? AND ?",
-            (conversation, f"{_BY_CONTENT}{fingerprint}.", f"{_BY_CONTENT}{fingerprint}.:"),
+            (conversation, f"{_BY_CONTENT}{content}.", f"{_BY_CONTENT}{content}.:"),
         ).fetchall()
         nonlocal walked
         if rows and not walked:
@@ -113,19 +110,6 @@ def summarised_counter(
         return sum(row["key"] in covered for row in rows)
 
     return said_before
-
-
-def _identity_by_content(message: ChatDict, seen: Counter[str], said_before: Callable[[str], int]) -> str:
-    fingerprint = _fingerprint(message)
-    if fingerprint not in seen:
-        seen[fingerprint] = said_before(fingerprint)
-    seen[fingerprint] += 1
-    return f"{_BY_CONTENT}{fingerprint}.{seen[fingerprint]}"
-
-
-def _fingerprint(message: ChatDict) -> str:
-    said = {key: value for key, value in message.items() if key not in HOST_KEYS}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:24]
 
 
 _MAX_TIMESTAMP = 253_402_300_799
@@ -188,10 +172,10 @@ def parse_context(
 ) -> ParsedContext:
     """Parse the list and store new messages. Needs a write transaction."""
     conversation = conversation_key(connection, conversation_id, person=person, now=now)
-    own = [_engine_text(connection, conversation, message) for message in messages]
+    own = [find_engine_text(connection, conversation, message) for message in messages]
     summaries = [summary for text in own if text for summary in text.summaries]
     kinds = [_kind(index, messages, own) for index in range(len(messages))]
-    copied = {text.message for text in own if text and text.kind == "copy"}
+    copied = {text.message for text in own if text and text.message}
     echoes = list(map(EchoDetector().is_echo, messages))
     said = [
         (message, echo)
@@ -204,7 +188,7 @@ def parse_context(
     for message, kind, text in zip(messages, kinds, own, strict=True):
         tokens = estimate_message_tokens(message)
         if text and kind == "said":
-            items.append(ContextItem("said", message, tokens, text.message))
+            items.append(ContextItem("said", message, tokens, text.message or 0))
         elif kind in STORED_KINDS:
             items.append(ContextItem(kind, message, tokens, next(keys)))
         else:
@@ -223,26 +207,17 @@ def save_context(connection: sqlite3.Connection, reading: ParsedContext, session
         "SELECT key FROM sessions WHERE conversation = ? AND id = ?", (reading.conversation, session_id)
     ).fetchone()
     rows = connection.execute(
-        "SELECT message, summary FROM context_items WHERE session = ? ORDER BY position", (session,)
+        "SELECT position, message, summary FROM context_items WHERE session = ? ORDER BY position", (session,)
     )
-    known, wanted = list(map(tuple, rows)), reading.references
-    (last,) = connection.execute(
-        "SELECT max(position) FROM context_items WHERE session = ?", (session,)
-    ).fetchone()
-    if wanted[: len(known)] != known or last != (len(known) - 1 if known else None):
+    known = list(map(tuple, rows))
+    wanted = [(position, *reference) for position, reference in enumerate(reading.references)]
+    if wanted[: len(known)] != known:
         connection.execute("DELETE FROM context_items WHERE session = ?", (session,))
         known = []
     connection.executemany(
         "INSERT INTO context_items (session, position, message, summary) VALUES (?, ?, ?, ?)",
-        ((session, position, *wanted[position]) for position in range(len(known), len(wanted))),
+        ((session, *each) for each in wanted[len(known) :]),
     )
-
-
-def _engine_text(connection: sqlite3.Connection, conversation: int, message: ChatDict) -> EngineText | None:
-    if is_system(message):
-        return None
-    text = find_engine_text(connection, conversation, text_of(message))
-    return text if text and (text.kind == "copy" or message.get("role") == "user") else None
 
 
 def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[EngineText | None]) -> Kind:

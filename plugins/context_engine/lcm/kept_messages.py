@@ -16,7 +16,7 @@ from agent.tokens import estimate_message_tokens, estimate_text_tokens
 
 from .database import Database
 from .digests import digest
-from .ingest import MARK, ContextItem, save_copy
+from .ingest import MARK, ContextItem, EngineText, save_engine_text
 from .messages import StoredMessage, messages_by_key
 from .options import Limits
 
@@ -180,7 +180,8 @@ class KeptMessages:
         with self._database.writing() as connection:
             for item in made:
                 text = text_of(copies[id(item)].chat)
-                save_copy(connection, self._conversation, text, item.message)
+                what = EngineText("copy", message=item.message)
+                save_engine_text(connection, self._conversation, text, what)
         self.items = [copies.get(id(item), item) for item in self.items]
         self.copied += [item.message for item in made]
 

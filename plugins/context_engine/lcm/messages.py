@@ -156,7 +156,8 @@ def _split_content(chat: ChatDict) -> tuple[str | None, str | None]:
     """Split into text and the rest as JSON. Text that UTF-8 cannot encode goes with the rest."""
     rest = {key: value for key, value in chat.items() if key not in ("role", "content", *HOST_KEYS)}
     content = chat.get("content")
-    if not isinstance(content, str) or not _is_storable(content):
+    # SQLite's own functions stop at a zero byte.
+    if not isinstance(content, str) or "\0" in content or not is_encodable(content):
         if content is not None:
             rest["content"] = content
         content = None
@@ -171,13 +172,19 @@ def _json(value: object) -> str:
         return json.dumps(json.loads(json.dumps(value), parse_constant=str))
 
 
-def _is_storable(text: str) -> bool:
+def make_storable(text: str) -> str:
+    """Replace what UTF-8 cannot encode, and zero bytes."""
+    if text.isascii():
+        return text.replace("\0", " ")
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+def is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
-    # SQLite's own functions stop at a zero byte.
-    return "\0" not in text
+    return True
 
 
 _TOOL_PREFIX = "lcm_"

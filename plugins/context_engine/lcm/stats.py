@@ -15,7 +15,7 @@ from agent.untrusted import in_a_note
 from .formatting import format_time, pluralize
 from .graph import FALLBACK
 from .search.semantic import count_embedded
-from .tools.context import CallContext
+from .tools.tool import CallContext
 
 LEFTOVER_SUMMARIES = """
     SELECT key FROM summaries AS here WHERE conversation = :conversation

@@ -16,6 +16,7 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import MARK, Part, parts_of, strip_role_markers, wrap_untrusted
 
 from ..formatting import pluralize
+from ..messages import make_storable
 from .json import read_json
 from .source import Findings, Source, fitted, read_source
 from .table import TABLE_EXTENSIONS, read_table
@@ -41,7 +42,7 @@ def digest(text: str, *, tokens: int, hint: str = "") -> Digest:
 
     `hint` names the origin of the text: a path, or the name and the arguments of a tool.
     """
-    text = _encodable(text)
+    text = make_storable(text)
     if MARK not in text:
         return _digest_part(Part(text, outside=False), tokens, hint)
     parts = [part for part in parts_of(text) if part.text.strip()]
@@ -112,7 +113,15 @@ def _quote(part: Part, tokens: int) -> Digest | None:
 def _digest_part(part: Part, tokens: int, hint: str) -> Digest:
     tokens = max(0, tokens)
     source = read_source(part.text, hint)
-    findings = _safely_detect(source)
+    try:
+        findings = detect(source)
+    except (
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+    ):  # one message must not stop a compaction
+        findings = Findings("text", "", plain_sections(source))
     size = f"{findings.kind}, {pluralize(source.line_count, 'line')}, {len(part.text):,} characters"
     facts = cut_to_tokens(f"{', '.join(filter(None, (size, findings.facts)))}.", tokens)
     room = tokens - estimate_text_tokens(facts + "\n") - (_FRAME_TOKENS if part.outside else 0)
@@ -124,18 +133,6 @@ def _digest_part(part: Part, tokens: int, hint: str) -> Digest:
     return Digest(findings.kind, f"{facts}\n{body}" if body else facts)
 
 
-def _safely_detect(source: Source) -> Findings:
-    try:
-        return detect(source)
-    except (
-        ValueError,
-        ArithmeticError,
-        RecursionError,
-        MemoryError,
-    ):  # a compaction must not fail over one message
-        return Findings("text", "", plain_sections(source))
-
-
 def _body(source: Source, findings: Findings, tokens: int) -> str:
     notes = "\n".join(source.notes)
     room = tokens - (estimate_text_tokens(notes + "\n") if notes else 0)
@@ -144,8 +141,3 @@ def _body(source: Source, findings: Findings, tokens: int) -> str:
     body = "\n".join(filter(None, (fitted(findings, room), notes)))
     # Lines were redacted one by one; a secret may span several. Redacting can lengthen the text, so it is cut last.
     return cut_to_tokens(strip_role_markers(redact(body)), tokens)
-
-
-def _encodable(text: str) -> str:
-    """Replace lone surrogates, which can be neither stored nor sent."""
-    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -7,9 +7,8 @@ marks are removed, because they would mislead the reader.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import Literal
 
 from agent.compression.prompt import pieces_of, record_of
@@ -19,6 +18,7 @@ from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import in_a_note, own_words, strip_role_markers
 
+from ..formatting import to_datetime
 from ..graph import Node
 from ..messages import StoredMessage
 
@@ -40,7 +40,12 @@ _AROUND_A_TOPIC = " \t.,;:*_`<>\"'-•·…"
 def remove_imitations(text: str) -> str:
     """Remove lines that imitate the engine's marks, and role markers."""
     lines = strip_role_markers(text).splitlines()
-    return "\n".join(line.rstrip() for line in lines if not _is_imitation(line)).strip()
+    kept = (
+        line.rstrip()
+        for line in lines
+        if not _IMITATION.match(line[:_MAX_PREFIX]) and not _TOPICS_LINE.match(line[:_MAX_PREFIX])
+    )
+    return "\n".join(kept).strip()
 
 
 def split_topics(answer: str) -> tuple[str, str]:
@@ -64,11 +69,6 @@ def clean_topics(topics: str) -> str:
     return "" if line.casefold() in _NONE else line
 
 
-def _is_imitation(line: str) -> bool:
-    beginning = line[:_MAX_PREFIX]
-    return bool(_IMITATION.match(beginning) or _TOPICS_LINE.match(beginning))
-
-
 FALLBACK_TOKENS = 512
 """Maximum size of a fallback summary."""
 _TOPIC_TOKENS = 40
@@ -76,14 +76,14 @@ _MIN_TOPIC_TOKENS = 10
 _TOPIC_SHARE = 4
 """Topics take at most one part in this many."""
 _GAP = " …"
-_STUB = 16
-"""Characters."""
+_MIN_LINE = 16
+"""Characters. A shorter last line of a cut text is dropped."""
 
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]|(?<=\S)(?=\n)")
 """End of a sentence or a line."""
 _BARE_NUMBER = re.compile(r"\d{1,3}[.)]|[-*•]")
 """A list marker without text."""
-_SEPARATOR = re.compile(r"[,;，、；]")
+TOPIC_SEPARATOR = re.compile(r"[,;，、；]")
 
 
 def summary_tokens(content: str, topics: str) -> int:
@@ -103,7 +103,9 @@ def truncate_text(text: str, tokens: int) -> str:
     room = tokens - estimate_text_tokens(_GAP)
     if room < 1:
         return cut_to_tokens(text, max(0, tokens)).rstrip()
-    cut = _without_stub(cut_to_tokens(text, room)).rstrip()
+    cut = cut_to_tokens(text, room)
+    before, line_break, last = cut.rpartition("\n")
+    cut = (before if line_break and len(last) < _MIN_LINE and before.strip() else cut).rstrip()
     # Estimates of mixed scripts do not add up exactly.
     return cut + _GAP if estimate_text_tokens(cut + _GAP) <= tokens else cut
 
@@ -118,33 +120,19 @@ def truncate_at_sentence(cut: str) -> str:
     return whole + _GAP if whole.strip() else ""
 
 
-def _without_stub(cut: str) -> str:
-    """Drop a last line that is too short to say anything."""
-    before, line_break, last = cut.rpartition("\n")
-    return before if line_break and len(last) < _STUB and before.strip() else cut
-
-
 def truncate_topics(topics: str, tokens: int) -> str:
     """Truncate to the tokens after a complete topic, if possible."""
     if estimate_text_tokens(topics) <= tokens:
         return topics
     cut = cut_to_tokens(topics, max(0, tokens))
-    ends = [separator.start() for separator in _SEPARATOR.finditer(cut)]
+    ends = [separator.start() for separator in TOPIC_SEPARATOR.finditer(cut)]
     return cut[: ends[-1]].rstrip() if ends else cut.rstrip()
-
-
-def make_storable(text: str) -> str:
-    """Replace what UTF-8 cannot encode, and zero bytes."""
-    if text.isascii():
-        return text.replace("\0", " ")
-    return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 DATE = "[DATE] "
 """Starts a date line. All other lines of the record start with their speaker."""
 _DATE_TOKENS = 16
 """Maximum size of a date line."""
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +175,7 @@ def _checked_quotes(child: ChatDict) -> Iterator[str]:
 
 
 def sources_of_messages(messages: Sequence[StoredMessage]) -> Sources:
-    spoken = [message for message in messages if _says_something(message.chat)]
+    spoken = [each for each in messages if each.chat.get("tool_calls") or text_of(each.chat).strip()]
     return Sources(
         kind="leaf",
         chats=_redact([message.chat for message in spoken]),
@@ -208,7 +196,10 @@ def sources_of_summaries(children: Sequence[Node]) -> Sources:
     return Sources(
         kind="condensed",
         chats=_redact(chats),
-        days=[_days(child.earliest, child.latest) for child, _ in spoken],
+        days=[
+            " to ".join(dict.fromkeys(filter(None, (_day(child.earliest), _day(child.latest)))))
+            for child, _ in spoken
+        ],
         size=sum(child.tokens for child in children),
         topics=list(map(text_of, topics)),
     )
@@ -232,39 +223,15 @@ def _last_day(piece: str) -> str:
     return piece[start:].partition("\n")[0] if start >= 0 else ""
 
 
-def _says_something(chat: ChatDict) -> bool:
-    return bool(chat.get("tool_calls") or text_of(chat).strip())
-
-
 def _redact(chats: Sequence[ChatDict]) -> Sequence[ChatDict]:
     """Redact before the record is made: its labels would split a secret of several lines."""
-    words = dict.fromkeys("\n".join(_texts(chats)).split())
-    rules = rules_that_may_fire(words)
+    texts = [text_of(chat) for chat in chats]
+    texts += [call_of(call)[1] for chat in chats for call in chat.get("tool_calls") or ()]
+    rules = rules_that_may_fire(dict.fromkeys("\n".join(texts).split()))
     return [redact_message(chat, rules) for chat in chats] if rules else chats
 
 
-def _texts(chats: Iterable[ChatDict]) -> Iterator[str]:
-    for chat in chats:
-        yield text_of(chat)
-        for call in chat.get("tool_calls") or ():
-            yield call_of(call)[1]
-
-
-def _days(earliest: float, latest: float) -> str:
-    days = dict.fromkeys(filter(None, (_day(earliest), _day(latest))))
-    return " to ".join(days)
-
-
-def _day(moment: float) -> str:
+def _day(timestamp: float) -> str:
     """Format with the weekday, because people say "on Friday". Empty if the time is unknown."""
-    day = _date(moment)
-    return f"{_WEEKDAYS[day.weekday()]}, {day.isoformat()}" if day else ""
-
-
-def _date(moment: float) -> date | None:
-    if not moment > 0:
-        return None
-    try:
-        return datetime.fromtimestamp(moment, UTC).date()
-    except (OverflowError, OSError, ValueError):
-        return None
+    moment = to_datetime(timestamp) if timestamp > 0 else None
+    return f"{moment:%A, %Y-%m-%d}" if moment else ""

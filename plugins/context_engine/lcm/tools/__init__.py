@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from agent.tool import did_you_mean
 
 from ..database import ForeignDatabase, NewerDatabase
 from . import describe, doctor, expand, expand_query, grep, status
-from .context import CallContext, ToolRefusal, error_json, result_tokens, truncate_result
+from .tool import CallContext, ToolRefusal, result_tokens, truncate_result
 
 log = structlog.get_logger(__name__)
 
@@ -32,10 +33,11 @@ def answer(name: str, args: Mapping[str, Any], call: CallContext) -> str:
             raise ToolRefusal(f"There is no tool `{name}`. {did_you_mean(name, _TOOLS)}")
         return truncate_result(_TOOLS[name].call(call, args), result_tokens(call))
     except (ToolRefusal, NewerDatabase, ForeignDatabase) as error:
-        return error_json(str(error))
+        refusal = str(error)
     except (sqlite3.Error, OSError) as error:
         log.warning("lcm.tool_failed", tool=name, error=str(error))
-        return error_json(
+        refusal = (
             f"The store of earlier messages could not be read ({error}). Continue without it, and tell the user to "
             "run `hermes doctor`."
         )
+    return json.dumps({"error": refusal}, ensure_ascii=False)

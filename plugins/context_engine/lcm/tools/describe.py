@@ -16,8 +16,10 @@ from ..formatting import format_period, format_time, pluralize
 from ..graph import FALLBACK, Node, children_of, node_from_row, summaries_above
 from ..messages import StoredMessage, messages_between
 from ..stats import CONTEXT_QUERY, context_parameters
-from .context import (
+from .tool import (
+    Arguments,
     CallContext,
+    EngineTool,
     MessageRange,
     SummaryTarget,
     Target,
@@ -26,7 +28,6 @@ from .context import (
     resolve_id,
     result_tokens,
 )
-from .tool import Arguments, EngineTool
 
 _TOKENS = 1_500
 _MAX_LISTED = 200

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..formatting import pluralize
 from ..integrity import CHECKS, FILE, Problem, check
-from .context import CallContext, visible_conversations
-from .tool import Arguments, EngineTool
+from .tool import Arguments, CallContext, EngineTool, visible_conversations
 
 MAX_CHECKED_BYTES = 256_000_000
 """SQLite reads the whole file to check it, which takes too long inside a turn."""

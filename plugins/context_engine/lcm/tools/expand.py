@@ -29,20 +29,22 @@ from agent.untrusted import in_a_note
 
 from ..formatting import format_period, format_time, pluralize
 from ..graph import Node, children_of, message_keys_under
-from ..messages import StoredMessage, messages_between, messages_by_key
-from .context import (
+from ..messages import StoredMessage, is_encodable, messages_between, messages_by_key
+from .tool import (
     MAX_CHARACTERS,
     MAX_TOKENS,
     MIN_TOKENS,
+    Arguments,
     CallContext,
+    EngineTool,
     MessageRange,
     SummaryTarget,
     Target,
     ToolRefusal,
+    WholeNumber,
     resolve_id,
     result_tokens,
 )
-from .tool import Arguments, EngineTool, WholeNumber
 
 SectionKind = Literal["text", "call", "attachment", "raw", "summary"]
 
@@ -71,13 +73,10 @@ class Piece:
     start: int
     end: int
 
-    @property
-    def is_whole(self) -> bool:
-        return self.end - self.start == len(self.section.text)
-
     def render(self) -> str:
-        section = self.section
-        count = str(self.end) if self.is_whole else f"{self.start}-{self.end}/{len(section.text)}"
+        section, length = self.section, len(self.section.text)
+        is_whole = self.end - self.start == length
+        count = str(length) if is_whole else f"{self.start}-{self.end}/{length}"
         header = " ".join(
             filter(None, (section.id, section.role, section.time, section.kind, count, section.label))
         )
@@ -86,7 +85,8 @@ class Piece:
 
 def message_sections(message: StoredMessage, prefix: str = "", *, raw: bool = False) -> list[Section]:
     """Return the texts of a message in order. Attachments are only named, except with `raw`."""
-    said, role, time = message.chat, _role(message.role), format_time(message.said_at)
+    said, time = message.chat, format_time(message.said_at)
+    role = _NOT_IN_ROLE.sub("_", message.role)[:20] or "_"
 
     def section(kind: SectionKind, text: str, label: str = "") -> Section:
         return Section(f"{prefix}{message.id}", role, time, kind, text, in_a_note(label)[:_MAX_LABEL].strip())
@@ -136,10 +136,6 @@ def select_page(
     return (pieces if number == page else []), False
 
 
-def render_pieces(pieces: Sequence[Piece]) -> str:
-    return "".join(piece.render() for piece in pieces)
-
-
 def _pieces(sections: Iterable[Section], tokens: int, characters: int) -> Iterator[Piece]:
     """Split sections that are longer than a page."""
     for section in sections:
@@ -176,17 +172,10 @@ def _part(section: Callable[[SectionKind, str, str], Section], part: object, nam
     return section("attachment", "", f"{kind} of {len(_as_json(part)):,} characters, shown by raw")
 
 
-def _role(role: str) -> str:
-    return _NOT_IN_ROLE.sub("_", role)[:20] or "_"
-
-
 def _as_json(value: object) -> str:
+    """Escape non-ASCII characters only where UTF-8 cannot encode one of them."""
     text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value)
-    return text
+    return text if is_encodable(text) else json.dumps(value)
 
 
 DEFAULT_TOKENS = 4_000
@@ -229,7 +218,7 @@ def run(call: CallContext, args: ExpandArguments) -> str:
     if not pieces:
         raise ToolRefusal(f"{target.id} has no page {args.page}. Begin with page 1.")
     options = args.model_dump(include={"originals", "max_tokens", "raw"}, exclude_defaults=True)
-    return f"{_preamble(target, what, args.page, pieces, more, options)}\n{render_pieces(pieces)}"
+    return f"{_preamble(target, what, args.page, pieces, more, options)}\n{''.join(piece.render() for piece in pieces)}"
 
 
 def target_messages(connection: sqlite3.Connection, target: Target) -> Iterator[StoredMessage]:
@@ -252,10 +241,9 @@ def _expanded(
     """Return a description of the target and its sections."""
     if isinstance(target, SummaryTarget) and target.node.depth and not all_messages and not raw:
         children = children_of(connection, target.node.key)
-        what = (
-            f"{pluralize(len(children), 'summary', 'summaries')} over {_counted(target.node.message_count)} "
-            f"(expand one, or {target.id} with originals=true)"
-        )
+        below = pluralize(len(children), "summary", "summaries")
+        count = pluralize(target.node.message_count, "message")
+        what = f"{below} over {count} (expand one, or {target.id} with originals=true)"
         return what, (summary_section(child, target.prefix) for child in children)
     said = target_messages(connection, target)
     return _size(connection, target), (
@@ -267,16 +255,12 @@ def _size(connection: sqlite3.Connection, target: Target) -> str:
     if isinstance(target, SummaryTarget):
         node = target.node
         span = f"from m{node.first_seq} to m{node.last_seq}"
-        return f"{_counted(node.message_count)} {span}, {node.message_tokens:,} tokens"
+        return f"{pluralize(node.message_count, 'message')} {span}, {node.message_tokens:,} tokens"
     count, tokens = connection.execute(
         "SELECT count(*), coalesce(sum(tokens), 0) FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ?",
         (target.conversation, target.first, target.last),
     ).fetchone()
-    return f"{_counted(count)}, {tokens:,} tokens"
-
-
-def _counted(messages: int) -> str:
-    return pluralize(messages, "message")
+    return f"{pluralize(count, 'message')}, {tokens:,} tokens"
 
 
 def _preamble(

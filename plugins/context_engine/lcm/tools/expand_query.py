@@ -22,17 +22,19 @@ from ..messages import StoredMessage, messages_by_key
 from ..search import search
 from ..search.request import SearchRequest
 from ..summarising import call_model
-from .context import (
+from .expand import target_messages
+from .tool import (
+    Arguments,
     CallContext,
+    EngineTool,
     Target,
+    TextList,
     ToolRefusal,
     current_conversation,
     current_turn_keys,
     resolve_id,
     result_tokens,
 )
-from .expand import target_messages
-from .tool import Arguments, EngineTool, TextList
 
 _MIN_PASSAGE_TOKENS = 40
 _MAX_READ = 5_000
@@ -66,7 +68,9 @@ def best_passages(passages: Sequence[Passage], question: str, tokens: int) -> li
     if sum(sizes) <= tokens:
         return list(passages)
     words = {word.casefold() for word in parse_query(question).words}
-    order = sorted(range(len(passages)), key=lambda index: (-_shared(passages[index], words), index))
+    said = ("\n".join(record_of([passage.message.chat])).casefold() for passage in passages)
+    shared = [sum(word in text for word in words) for text in said]
+    order = sorted(range(len(passages)), key=lambda index: (-shared[index], index))
     kept: set[int] = set()
     for index in order:
         if sizes[index] <= tokens:
@@ -100,29 +104,11 @@ def _cut(passage: Passage, block: str, tokens: int) -> str:
     return cut_to_tokens(block, max(1, tokens - estimate_text_tokens(note))) + note
 
 
-def _shared(passage: Passage, words: set[str]) -> int:
-    said = "\n".join(record_of([passage.message.chat])).casefold()
-    return sum(word in said for word in words)
-
-
-_MAX_HITS = 40
-
-
-def search_passages(call: CallContext, question: str) -> list[Passage]:
-    """Search for the question, and return the best hits in conversation order."""
-    model = call.model()
-    with call.database.reading() as connection:
-        conversation = current_conversation(connection, call)
-        request = SearchRequest(question, without=current_turn_keys(connection, call))
-        hits = search(connection, [conversation], request, model).hits[:_MAX_HITS]
-        found = messages_by_key(connection, (hit.key for hit in hits)).values()
-    return [Passage(message.id, message) for message in sorted(found, key=lambda message: message.seq)]
-
-
 log = structlog.get_logger(__name__)
 
 _READ_TOKENS = 8_000
 _ANSWER_TOKENS = 800
+_MAX_HITS = 40
 _SHOWN_TOKENS = 2_000
 _MAX_QUESTION = 2_000
 _MAX_IDS = 50
@@ -183,11 +169,17 @@ def run(call: CallContext, args: QueryArguments) -> str:
 
 
 def _passages(call: CallContext, question: str, ids: Sequence[str]) -> list[Passage]:
-    written = split_ids(ids)
-    if not written:
-        return search_passages(call, question)
+    """Load the messages that `ids` name, or search for the question. The order is that of the conversation."""
+    if written := split_ids(ids):
+        with call.database.reading() as connection:
+            return load_passages(connection, [resolve_id(connection, call, each) for each in written])
+    model = call.model()
     with call.database.reading() as connection:
-        return load_passages(connection, [resolve_id(connection, call, each) for each in written])
+        conversation = current_conversation(connection, call)
+        request = SearchRequest(question, without=current_turn_keys(connection, call))
+        hits = search(connection, [conversation], request, model).hits[:_MAX_HITS]
+        found = messages_by_key(connection, (hit.key for hit in hits)).values()
+    return [Passage(message.id, message) for message in sorted(found, key=lambda message: message.seq)]
 
 
 def split_ids(texts: Sequence[str]) -> list[str]:
@@ -201,17 +193,17 @@ def _ask(
     call: CallContext, question: str, passages: Sequence[Passage], room: int
 ) -> tuple[str, list[Passage]]:
     """Return the answer and the passages read. On ContextOverflow, retry once with half of them."""
-    read = best_passages(passages, question, room)
+
+    def ask(tokens: int) -> tuple[str, list[Passage]]:
+        read = best_passages(passages, question, tokens)
+        record = passages_record(read, tokens)
+        prompt = _PROMPT.format(record=record, question=question, tokens=_ANSWER_TOKENS * 3 // 4)
+        return call_model(call.ask, redact(prompt), _ANSWER_TOKENS), read
+
     try:
-        return call_model(call.ask, _prompt(question, read, room), _ANSWER_TOKENS), read
+        return ask(room)
     except ContextOverflow:
-        read = best_passages(passages, question, room // 2)
-        return call_model(call.ask, _prompt(question, read, room // 2), _ANSWER_TOKENS), read
-
-
-def _prompt(question: str, passages: Sequence[Passage], room: int) -> str:
-    text = passages_record(passages, room)
-    return redact(_PROMPT.format(record=text, question=question, tokens=_ANSWER_TOKENS * 3 // 4))
+        return ask(room // 2)
 
 
 def check_citations(answer: str, read: Sequence[Passage]) -> tuple[str, list[str]]:
@@ -238,15 +230,12 @@ def _given_ids(match: re.Match[str], given: Mapping[str, int]) -> list[str]:
 
 
 def _sources(cited: Sequence[str], read: Sequence[Passage]) -> str:
-    looked = f"{pluralize(len(read), 'message')} read: {_listed([passage.id for passage in read])}"
+    shown = ", ".join(passage.id for passage in read[:_MAX_LISTED])
+    more = f" and {len(read) - _MAX_LISTED} more" if len(read) > _MAX_LISTED else ""
+    looked = f"{pluralize(len(read), 'message')} read: {shown}{more}"
     if not cited:
         return f"The answer names no message it rests on, so do not rely on it unchecked. {looked}"
     return f"It rests on {', '.join(cited)}; lcm_expand shows them word for word. {looked}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MAX_LISTED])
-    return shown if len(names) <= _MAX_LISTED else f"{shown} and {len(names) - _MAX_LISTED} more"
 
 
 def _answer_without_model(call: CallContext, question: str, passages: Sequence[Passage], why: str) -> str:

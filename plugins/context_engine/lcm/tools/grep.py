@@ -14,18 +14,21 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 from ..context_membership import ContextMembers
 from ..formatting import format_time, pluralize
+from ..messages import make_storable
 from ..search import search
 from ..search.page import LEGEND, Page, PageInputs, pages, with_neighbours
 from ..search.request import InvalidSearch, Mode, SearchRequest, SearchResult, parse_timestamp
-from .context import (
+from .tool import (
     MAX_CHARACTERS,
+    Arguments,
     CallContext,
+    EngineTool,
     ToolRefusal,
+    WholeNumber,
     current_turn_keys,
     result_tokens,
     visible_conversations,
 )
-from .tool import Arguments, EngineTool, WholeNumber
 
 if TYPE_CHECKING:
     from ..search.embeddings import EmbeddingModel
@@ -61,7 +64,6 @@ class GrepArguments(Arguments):
 
 
 def run(call: CallContext, args: GrepArguments) -> str:
-    """Raises ToolRefusal if the request cannot be searched."""
     try:
         request = _request(args)
         model = call.model() if request.mode == "natural" else None
@@ -73,7 +75,7 @@ def run(call: CallContext, args: GrepArguments) -> str:
 
 def _request(args: GrepArguments) -> SearchRequest:
     request = SearchRequest(
-        _replace_unstorable(args.query),
+        make_storable(args.query),
         args.mode or "natural",
         args.role or "",
         parse_timestamp(args.since, end_of_day=False, name="since") if args.since else None,
@@ -84,11 +86,6 @@ def _request(args: GrepArguments) -> SearchRequest:
     if request.since is not None and request.until is not None and request.since >= request.until:
         raise ToolRefusal("`since` is later than `until`.")
     return request
-
-
-def _replace_unstorable(text: str) -> str:
-    """Replace lone surrogates and zero bytes, which the index does not contain."""
-    return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def _answer(
@@ -107,30 +104,21 @@ def _answer(
     hits = found.hits[: args.limit or None]
     shown = with_neighbours(connection, hits, min(_MAX_CONTEXT, args.context))
     room = min(result_tokens(call, args.max_tokens), MAX_CHARACTERS // 4)
-    shelf = PageInputs(
-        connection, ContextMembers.load(connection, call), found.words, room - _header_tokens(found)
-    )
-    before = list(islice(pages(shelf, shown), args.page))
+    left = room - HEADER_TOKENS - estimate_text_tokens(_time_note(found))
+    inputs = PageInputs(connection, ContextMembers.load(connection, call), found.words, left)
+    before = list(islice(pages(inputs, shown), args.page))
     if len(before) < args.page:
         raise ToolRefusal(f"There is no page {args.page}: page {len(before)} is the last one.")
     return _text(before, found, len(shown), request, room)
 
 
-def _header_tokens(found: SearchResult) -> int:
-    return HEADER_TOKENS + estimate_text_tokens(_time_note(found))
-
-
 def _text(before: Sequence[Page], found: SearchResult, total: int, request: SearchRequest, room: int) -> str:
     page = before[-1]
     left = total - sum(len(each.shown) for each in before)
-    text = f"{_header(len(page.shown), left, len(before), found, request)}\n{page.text()}"
-    return text if estimate_text_tokens(text) <= room else cut_to_tokens(text, room)
-
-
-def _header(shown: int, left: int, number: int, found: SearchResult, request: SearchRequest) -> str:
     order = "best first" if request.mode == "natural" else "newest first"
-    more = f"{left:,}{' or more' if found.more else ''} further: page={number + 1}. " if left else ""
-    return f"{pluralize(shown, 'message')}, {order}; {LEGEND}. {more}{_time_note(found)}".strip()
+    more = f"{left:,}{' or more' if found.more else ''} further: page={len(before) + 1}. " if left else ""
+    header = f"{pluralize(len(page.shown), 'message')}, {order}; {LEGEND}. {more}{_time_note(found)}".strip()
+    return cut_to_tokens(f"{header}\n{page.text()}", room)
 
 
 def _time_note(found: SearchResult) -> str:

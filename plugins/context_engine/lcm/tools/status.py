@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..stats import status_text
-from .context import CallContext
-from .tool import Arguments, EngineTool
+from .tool import Arguments, CallContext, EngineTool
 
 
 def run(call: CallContext, args: Arguments) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from plugins.context_engine.lcm.database import Database, NewerDatabase, connect
+from plugins.context_engine.lcm.database import FILE_NAME, Database, NewerDatabase, connect
 from plugins.context_engine.lcm.engine import LosslessContext
 from tests.support.histories import user
 from tests.support.lcm_chats import Host, stored_in
@@ -70,14 +72,25 @@ def test_what_failed_leaves_nothing_behind(tmp_path: Path) -> None:
     database.release()
 
 
-def test_without_a_state_directory(tmp_path: Path) -> None:
-    """It works as long as the engine does, and leaves nothing behind."""
-    host = Host(tmp_path / "missing", 8_000)
-    host.say(user("hello"))
-    host.look()
-    assert "hello" in host.tool("lcm_expand", id="m1")
-    folder = host.engine._db.path.parent
-    assert folder.is_dir() and not (tmp_path / "missing").exists()
-    host.close()
-    del host
-    assert not folder.exists()
+WITHOUT_HOME = """
+from pathlib import Path
+from tests.support.histories import user
+from tests.support.lcm_chats import Host
+
+host = Host(Path("missing-state-directory"), 8_000)
+host.say(user("hello"))
+host.look()
+assert "hello" in host.tool("lcm_expand", id="m1")
+print(host.engine._db.path)
+"""
+
+
+def test_without_a_state_directory() -> None:
+    """A temporary database serves the engine, and the end of the process deletes it."""
+    root = Path(__file__).parents[4]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_HOME], cwd=root, capture_output=True, text=True, check=True
+    )
+    path = Path(done.stdout.strip())
+    assert path.name == FILE_NAME and not path.parent.exists()
+    assert not (root / "missing-state-directory").exists()

@@ -130,7 +130,7 @@ def test_many_threads_share_few_connections(tmp_path: Path) -> None:
 
 def test_who_waits_too_long_for_a_connection_is_told(tmp_path: Path) -> None:
     """Rather than for ever: the engine says that its file cannot be used now."""
-    database = Database(tmp_path / FILE_NAME, patience=0.01)
+    database = Database(tmp_path / FILE_NAME, wait_seconds=0.01)
     with ExitStack() as all_of_them:
         for _ in range(MAX_CONNECTIONS):
             all_of_them.enter_context(database.reading())

@@ -11,7 +11,7 @@ from plugins.context_engine.lcm.compaction import record_text
 from plugins.context_engine.lcm.digests import digest
 from plugins.context_engine.lcm.graph import Node
 from plugins.context_engine.lcm.hints import _quote
-from plugins.context_engine.lcm.messages import EchoDetector, StoredMessage, index_text
+from plugins.context_engine.lcm.messages import EchoDetector, StoredMessage, index_text, make_storable
 from plugins.context_engine.lcm.search.page import excerpt
 from plugins.context_engine.lcm.search.ranked import query_words
 from plugins.context_engine.lcm.search.request import (
@@ -22,7 +22,6 @@ from plugins.context_engine.lcm.search.request import (
     without_label,
 )
 from plugins.context_engine.lcm.summarising.sources import (
-    make_storable,
     remove_imitations,
     sources_of_messages,
     split_topics,
