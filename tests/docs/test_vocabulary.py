@@ -192,7 +192,10 @@ def constants() -> frozenset[str]:
 def variables_of_hermes() -> frozenset[str]:
     """Only gateway/config reads the environment; gateway/observability names the variables of OpenTelemetry."""
     texts = {
-        text for path in SOURCES if {"config", "observability"} & set(path.parts) for text in _texts(path)
+        text
+        for path in SOURCES
+        if {"config", "observability"} & set(path.relative_to(ROOT).parts)
+        for text in _texts(path)
     }
     read = {text for text in texts if re.fullmatch(r"(HERMES|OTEL)(_[A-Z]+)+", text)}
     named = {
