@@ -1,4 +1,4 @@
-"""Access gate: decides whether the author of a message, edit, reaction, press or command may talk to a bot."""
+"""Access: a gate decides who may talk to a bot, and pairing admits newcomers by a code that the owner approves."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Gate:
 
     def apply(self, settings: BotConfig) -> None:
         """Use new settings from the next call on."""
-        self._admins = frozenset(settings.admins)
-        self._users = self._admins | frozenset(settings.allowed_users)
+        self.admins = settings.admins
+        self._users = frozenset((*settings.admins, *settings.allowed_users))
         self._groups = frozenset(settings.allowed_groups)
         self._everyone_in_groups = settings.group_members == "everyone"
         self._pairing = settings.pairing
@@ -49,7 +49,7 @@ class Gate:
         return self._group_verdict(author.id, place)
 
     def is_admin(self, user_id: str) -> bool:
-        return user_id in self._admins
+        return user_id in self.admins
 
     def may_approve(self, user_id: str, place: Place) -> bool:
         """Tell whether this user may approve a dangerous tool call. In a group, only allowed users may."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 from gateway.access import Gate, Pairing, PairingCode
@@ -14,19 +13,24 @@ from gateway.core.gateway import Gateway
 from gateway.store.access import PairingLocked
 from gateway.types import Author, Button, ChatMessage, Press
 
+_NOT_YOU = "You may not decide this."
+_OVER = "This request is no longer open."
 
-class PairingPrompt:
-    """Answers strangers with a pairing code, and asks the admins to approve them."""
+
+class Callbacks:
+    """Answers strangers with a pairing code, and handles pressed buttons: of the admins who are asked about a stranger,
+    and of people who are asked about a tool call. Does not trust the data of a button."""
 
     def __init__(
-        self, port: ChatPort, pairing: Pairing, delivery: DeliveryManager, admins: Sequence[str]
+        self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, delivery: DeliveryManager
     ) -> None:
+        self._gateway = gateway
         self._port = port
+        self._gate = gate
         self._pairing = pairing
         self._delivery = delivery
-        self.admins = admins
 
-    async def send(self, message: ChatMessage) -> None:
+    async def send_code(self, message: ChatMessage) -> None:
         """Send a stranger the code, once. Nothing that the stranger wrote is stored."""
         code = await self._pairing.request(self._port.platform, message.author)
         if code is None or code.repeated:
@@ -34,7 +38,7 @@ class PairingPrompt:
         if await self._delivery.send_notice(message.place, _welcome(message.author, code)) is None:
             self._pairing.forget_code(self._port.platform, message.author)
             return
-        for admin in self.admins:
+        for admin in self._gate.admins:
             await self._ask(admin, message.author, code)
 
     async def _ask(self, admin: str, stranger: Author, code: PairingCode) -> None:
@@ -47,31 +51,6 @@ class PairingPrompt:
         except DeliveryError:
             return  # an admin who has never written to the bot cannot be reached; the code still works
         await self._delivery.send_notice(place, question, buttons=buttons)
-
-
-def _welcome(stranger: Author, code: PairingCode) -> str:
-    return (
-        "I do not know you yet. If this is your bot, run this on its machine; if not, ask its owner to:\n"
-        f"`hermes pairing approve {code.code}`\n"
-        f"The code is valid for an hour. Then write again. Your id is `{stranger.id}`."
-    )
-
-
-_NOT_YOU = "You may not decide this."
-_OVER = "This request is no longer open."
-
-
-class Buttons:
-    """Handles pressed buttons. Asks the gate first, as for a message, and does not trust the button's data."""
-
-    def __init__(
-        self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, delivery: DeliveryManager
-    ) -> None:
-        self._gateway = gateway
-        self._port = port
-        self._gate = gate
-        self._pairing = pairing
-        self._delivery = delivery
 
     async def pressed(self, press: Press, *, person: str) -> str:
         """Handle a pressed button, and return a sentence for the person."""
@@ -121,3 +100,11 @@ class Buttons:
                 await self._port.direct(paired.user_id), "You may talk to me now."
             )
         return f"{safe_name(paired.name)} may talk to me now."
+
+
+def _welcome(stranger: Author, code: PairingCode) -> str:
+    return (
+        "I do not know you yet. If this is your bot, run this on its machine; if not, ask its owner to:\n"
+        f"`hermes pairing approve {code.code}`\n"
+        f"The code is valid for an hour. Then write again. Your id is `{stranger.id}`."
+    )

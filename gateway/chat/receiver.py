@@ -16,7 +16,7 @@ from agent.llm.guards import spending_for
 from agent.store import Conversation
 from gateway.access import Gate, Pairing
 from gateway.chat.adapter import ChatPort
-from gateway.chat.callbacks import Buttons, PairingPrompt
+from gateway.chat.callbacks import Callbacks
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
 from gateway.chat.group_context import GroupContext, Remark, render_for_model
@@ -74,8 +74,7 @@ class ChatReceiver:
             streaming=settings.streaming,
             observer=gateway.observer,
         )
-        self._pairing_prompt = PairingPrompt(port, pairing, self._delivery, settings.admins)
-        self._buttons = Buttons(gateway, port, gate, pairing, self._delivery)
+        self._callbacks = Callbacks(gateway, port, gate, pairing, self._delivery)
         self._recent = RecentMessages()
         self._context = GroupContext(settings.group_context)
         self._edits = GroupContext(_MAX_EDIT_REMARKS)
@@ -91,7 +90,6 @@ class ChatReceiver:
     def apply(self, settings: BotConfig, *, join_seconds: float) -> None:
         """Use other settings from now on."""
         self._gate.apply(settings)
-        self._pairing_prompt.admins = settings.admins
         self._delivery.set_streaming(settings.streaming)
         self._context.resize(settings.group_context)
         self._joiner.seconds = join_seconds
@@ -108,7 +106,7 @@ class ChatReceiver:
     async def message(self, message: ChatMessage) -> bool:
         verdict = await self._gate.verdict(message.author, message.place)
         if verdict == "stranger":
-            self._notices.put(("stranger", message.place), partial(self._pairing_prompt.send, message))
+            self._notices.put(("stranger", message.place), partial(self._callbacks.send_code, message))
         elif verdict == "no":
             about = {"author": message.author.id, "group": message.place.group_id}
             log.info("chat.refused", platform=self._port.platform, **about)
@@ -148,7 +146,7 @@ class ChatReceiver:
             self._edits.add(self._addresses.address(message), remark)
 
     async def pressed(self, press: Press) -> str:
-        return await self._buttons.pressed(press, person=self._addresses.person_key(press.author))
+        return await self._callbacks.pressed(press, person=self._addresses.person_key(press.author))
 
     async def newest(self) -> dict[Place, str]:
         return await self._inbox.latest_ids(self._port.platform, limit=_MAX_PLACES)

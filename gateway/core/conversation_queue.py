@@ -1,4 +1,4 @@
-"""The queue of one conversation: the only queue between the inbox and a turn."""
+"""The queue of one conversation (the only queue between the inbox and a turn), and its lease."""
 
 from __future__ import annotations
 
@@ -21,10 +21,6 @@ from gateway.types import InboundMessage
 Handler = Callable[["ConversationQueue", InboundMessage], Awaitable[None]]
 
 
-def _at_once() -> bool:
-    return True
-
-
 class QueueEntry:
     """A message's position in the queue. The message itself follows once its attachments are read."""
 
@@ -38,11 +34,11 @@ class QueueEntry:
     def fill(self, message: InboundMessage) -> int:
         """Set the message, and return how many entries are due before it."""
         self.message = message
-        return self._queue.filled(self)
+        return self._queue.wake_for(self)
 
     def drop(self) -> None:
         """Give up the position: the message needs no turn."""
-        self._queue.dropped(self)
+        self._queue.discard(self)
 
 
 class ConversationQueue:
@@ -77,7 +73,7 @@ class ConversationQueue:
         """Count this sender's entries."""
         return sum(entry.sender == sender for entry in self._entries)
 
-    def reserve(self, sender: str, is_due: Callable[[], bool] = _at_once) -> QueueEntry:
+    def reserve(self, sender: str, is_due: Callable[[], bool] = lambda: True) -> QueueEntry:
         """Append an entry whose message follows."""
         entry = QueueEntry(self, sender, is_due)
         self._entries.append(entry)
@@ -85,12 +81,13 @@ class ConversationQueue:
             self._worker = asyncio.create_task(self._work(), name=f"conversation {self.conversation_id}")
         return entry
 
-    def filled(self, entry: QueueEntry) -> int:
+    def wake_for(self, entry: QueueEntry) -> int:
+        """Wake the worker, and return how many entries are due before this one."""
         self._changed.set()
         before = takewhile(lambda other: other is not entry, self._entries)
         return sum(other.is_due() for other in before)
 
-    def dropped(self, entry: QueueEntry) -> None:
+    def discard(self, entry: QueueEntry) -> None:
         self._entries = [other for other in self._entries if other is not entry]
         self._changed.set()
 
@@ -185,7 +182,9 @@ class LeaseHolder:
     @asynccontextmanager
     async def hold(self, conversation_id: str) -> AsyncIterator[Fence]:
         """Wait until no other process holds the lease, and hold it. The fence goes with every write inside."""
-        token = await self._acquire(conversation_id)
+        acquire = partial(self._leases.acquire, conversation_id, holder=self.id, seconds=self._seconds)
+        while (token := await retry_store(acquire)) is None:  # noqa: ASYNC110 - another process holds it
+            await asyncio.sleep(_RETRY_SECONDS)
         self._held.add(conversation_id)
         if self._renewing is None:
             # An empty context: the task outlives the turn that starts it and must not inherit its log fields.
@@ -201,14 +200,6 @@ class LeaseHolder:
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
-
-    async def _acquire(self, conversation_id: str) -> int:
-        while True:
-            acquire = partial(self._leases.acquire, conversation_id, holder=self.id, seconds=self._seconds)
-            token = await retry_store(acquire)
-            if token is not None:
-                return token
-            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _renew(self) -> None:
         while True:

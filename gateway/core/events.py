@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from agent.events import Queued, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from gateway.types import InboundMessage
@@ -167,48 +166,25 @@ class EventDeduplicator:
         return TextDelta(unseen) if unseen else None
 
 
-class DeliveryObserver(Protocol):
-    """Observes calls to a chat service and their results."""
-
-    def call(self, platform: str, name: str, turn_id: str) -> AbstractContextManager[object]:
-        """Return a context manager for one call to the service. Exceptions pass through."""
-        ...
-
-    def delivered(self, platform: str, outcome: str) -> None:
-        """Count an outbox item that is finally `sent` or `parked`."""
-        ...
-
-
-class Observer(DeliveryObserver, Protocol):
-    """Observes turns and deliveries."""
+class Observer:
+    """Observes turns and deliveries, for metrics and traces. This base class records nothing."""
 
     def queued(self, message_id: str) -> None:
         """Note that the message waits for its turn from now on."""
-        ...
 
     def turn(self, conversation_id: str, inbound: InboundMessage) -> AbstractContextManager[object]:
         """Return a context manager for all work on this message."""
-        ...
+        return nullcontext()
 
     def event(self, inbound: InboundMessage, event: TurnEvent) -> None:
         """Note an event of the turn that answers this message, or that the message is queued."""
-        ...
-
-
-class NullObserver:
-    """An observer that records nothing."""
-
-    def queued(self, message_id: str) -> None: ...
-
-    def turn(self, conversation_id: str, inbound: InboundMessage) -> AbstractContextManager[object]:
-        return nullcontext()
-
-    def event(self, inbound: InboundMessage, event: TurnEvent) -> None: ...
 
     def call(self, platform: str, name: str, turn_id: str) -> AbstractContextManager[object]:
+        """Return a context manager for one call to a chat service. Exceptions pass through."""
         return nullcontext()
 
-    def delivered(self, platform: str, outcome: str) -> None: ...
+    def delivered(self, platform: str, outcome: str) -> None:
+        """Count an outbox item that is finally `sent` or `parked`."""
 
 
-NULL_OBSERVER = NullObserver()
+NULL_OBSERVER = Observer()

@@ -18,14 +18,10 @@ _NOT_PARKED = "It is no longer parked; it was retried or dismissed before."
 _SUPERSEDED = (
     "The conversation has moved on, so an answer would come out of place. Ask there again, or dismiss it."
 )
-_UNREADABLE = "It cannot be read, so it cannot be retried; dismiss it."
 _NOTHING_LEFT = "Nothing of it is left to send; dismiss it."
-_RESUMED = "It is being answered now."
-_REFUSED = "Its author may no longer talk to this bot, so the message was dropped."
 _SENDING = "It is being sent again."
 _WAITS = "It waits until {} is connected again."
 _DISMISSED = "Dismissed."
-
 
 ResumeResult = Literal["resumed", "refused", "unreadable"]
 
@@ -55,7 +51,11 @@ class RunningBot(Protocol):
         ...
 
 
-_SENTENCES: dict[ResumeResult, str] = {"resumed": _RESUMED, "refused": _REFUSED, "unreadable": _UNREADABLE}
+_SENTENCES: dict[ResumeResult, str] = {
+    "resumed": "It is being answered now.",
+    "refused": "Its author may no longer talk to this bot, so the message was dropped.",
+    "unreadable": "It cannot be read, so it cannot be retried; dismiss it.",
+}
 
 
 class ParkedItems:
@@ -103,4 +103,4 @@ class ParkedItems:
                 return _WAITS.format(row.platform)
             return _SENTENCES[await bot.resume(row, is_resumed=is_resumed)]
         is_readable = await self._gateway.resume(row, is_resumed=is_resumed)
-        return _RESUMED if is_readable else _UNREADABLE
+        return _SENTENCES["resumed" if is_readable else "unreadable"]

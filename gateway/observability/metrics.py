@@ -19,6 +19,7 @@ from agent.context.compaction import Attempt
 from agent.events import Steered, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent, TurnFailed
 from agent.llm import Usage
 from agent.llm.guards import Call
+from gateway.core.events import Observer
 from gateway.observability.definitions import OTHER, BoundedLabel, Meters
 from gateway.observability.tracing import Span, Tracing
 from gateway.types import InboundMessage
@@ -58,8 +59,8 @@ class _Turn:
     """Running tool calls by id."""
 
 
-class Metrics:
-    """The `Observer` of the gateway, and the context managers that count model calls and compactions."""
+class Metrics(Observer):
+    """The observer of the gateway, and the context managers that count model calls and compactions."""
 
     def __init__(self, tracing: Tracing | None = None) -> None:
         self.registry = CollectorRegistry()

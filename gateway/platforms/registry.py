@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.aio import ForeignError, foreign_code
 from agent.errors import HermesError
+from gateway.access import Gate, Pairing
 from gateway.config.fields import Section
 from gateway.config.schema_platforms import BotConfig, PlatformsConfig, bot_config, bot_configs
 from gateway.platforms.base import (
@@ -74,15 +76,14 @@ class PlatformRegistry(Mapping[str, PlatformSpec]):
 
     def build(self, services: Services) -> list[Platform]:
         """Build the platforms that are on. Only their SDKs are imported."""
-        receivers = _Receivers(services)
-        platforms: list[Platform] = []
+        pairing, platforms = Pairing(services.access), list[Platform]()
         for name, config in self.configured(services.live_config.config.platforms):
             context = PlatformContext(
                 name=name,
                 config=config,
                 commands=services.gateway.commands.menu,
-                receiver=receivers.factory(name, config),
-                on_config_change=receivers.subscriber(name),
+                receiver=partial(_build_receiver, services, pairing, name, config),
+                on_config_change=partial(_subscribe, services, name),
                 services=services,
                 platforms=platforms,
             )
@@ -90,40 +91,26 @@ class PlatformRegistry(Mapping[str, PlatformSpec]):
         return platforms
 
 
-class _Receivers:
-    """Builds the inbound handlers of bots, and passes on their reloaded configuration."""
+def _build_receiver(
+    services: Services, pairing: Pairing, platform: str, config: Any, port: ChatPort
+) -> InboundHandler:
+    """Build the inbound handler of a bot, which follows the reloaded configuration."""
+    from gateway.chat.receiver import ChatReceiver  # noqa: PLC0415 - not for `hermes setup`
 
-    def __init__(self, services: Services) -> None:
-        from gateway.access import Pairing  # noqa: PLC0415 - not for `hermes setup`
+    gateway, settings = services.gateway, services.live_config
+    gate = gateway.access.add(Gate(platform, config, services.access))
+    join_seconds = settings.config.gateway.join_seconds
+    handler = ChatReceiver(gateway, port, gate, pairing, services.media, config, join_seconds=join_seconds)
+    settings.subscribe(
+        lambda new: handler.apply(bot_config(new.platforms, platform), join_seconds=new.gateway.join_seconds)
+    )
+    gateway.bots[platform] = handler
+    return handler
 
-        self._services = services
-        self._pairing = Pairing(services.access)
 
-    def factory(self, platform: str, config: Any) -> Callable[[ChatPort], InboundHandler]:
-        from gateway.access import Gate  # noqa: PLC0415
-        from gateway.chat.receiver import ChatReceiver  # noqa: PLC0415
-
-        app = self._services
-
-        def receiver(port: ChatPort) -> InboundHandler:
-            gate = app.gateway.access.add(Gate(platform, config, app.access))
-            join_seconds = app.live_config.config.gateway.join_seconds
-            handler = ChatReceiver(
-                app.gateway, port, gate, self._pairing, app.media, config, join_seconds=join_seconds
-            )
-            app.live_config.subscribe(
-                lambda new: handler.apply(
-                    bot_config(new.platforms, platform), join_seconds=new.gateway.join_seconds
-                )
-            )
-            app.gateway.bots[platform] = handler
-            return handler
-
-        return receiver
-
-    def subscriber(self, platform: str) -> Callable[[Callable[[Any], None]], None]:
-        live_config = self._services.live_config
-        return lambda apply: live_config.subscribe(lambda new: apply(bot_config(new.platforms, platform)))
+def _subscribe(services: Services, platform: str, apply: Callable[[Any], None]) -> None:
+    """Pass on the bot's section after each reload."""
+    services.live_config.subscribe(lambda new: apply(bot_config(new.platforms, platform)))
 
 
 async def probe_bot(spec: PlatformSpec, config: BotConfig, token: str) -> BotAccount:

@@ -13,7 +13,7 @@ from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import ApprovalRequest, Choice
 from gateway.access import Gate, Pairing
-from gateway.chat.callbacks import Buttons
+from gateway.chat.callbacks import Callbacks
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.types import Author, Place, Press
@@ -49,7 +49,7 @@ async def test_only_the_right_word_from_the_right_person_counts(
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
     pairing = Pairing(store.access)
     delivery = DeliveryManager(gateway.hub, service)
-    buttons = Buttons(gateway, service, Gate("memory", settings, store.access), pairing, delivery)
+    buttons = Callbacks(gateway, service, Gate("memory", settings, store.access), pairing, delivery)
     conversation = await store.sessions.open_conversation(Address("memory", HERE.chat_id), person="memory:1")
     code = await pairing.request("memory", STRANGER)
     assert code

@@ -14,7 +14,7 @@ from agent.errors import StoreError
 from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import DeliveryError
-from gateway.core.events import NULL_OBSERVER, DeliveryObserver
+from gateway.core.events import NULL_OBSERVER, Observer
 from gateway.store.ports import DeliveryProgress, Outbox, OutboxItem
 from gateway.types import Button, Place
 
@@ -28,7 +28,7 @@ class OutboxTracker:
     """
 
     def __init__(
-        self, platform: str = "", outbox: Outbox | None = None, observer: DeliveryObserver = NULL_OBSERVER
+        self, platform: str = "", outbox: Outbox | None = None, observer: Observer = NULL_OBSERVER
     ) -> None:
         self.observer = observer
         self._platform = platform

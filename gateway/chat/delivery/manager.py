@@ -13,11 +13,11 @@ from agent.events import TurnStarted
 from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.item import OutboxTracker
 from gateway.chat.delivery.pacing import ChatTarget, ChatTargets, Timing
-from gateway.chat.delivery.send_queue import Sender, SendQueue
+from gateway.chat.delivery.send_queue import SendQueue
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.delivery.turn_view import TurnView
 from gateway.chat.errors import DeliveryError, SlowDown
-from gateway.core.events import NULL_OBSERVER, DeliveryObserver, EventHub
+from gateway.core.events import NULL_OBSERVER, EventHub, Observer
 from gateway.core.retry import Crash, guarded
 from gateway.store.ports import Outbox, OutboxItem
 from gateway.types import Button, Place
@@ -42,7 +42,7 @@ class DeliveryManager:
         *,
         streaming: bool = True,
         timing: Timing | None = None,
-        observer: DeliveryObserver = NULL_OBSERVER,
+        observer: Observer = NULL_OBSERVER,
     ) -> None:
         self._observer = observer
         self._hub = hub
@@ -94,7 +94,7 @@ class DeliveryManager:
         """Choose whether later answers are shown while they grow."""
         self._streaming = on
         for delivery in self._deliveries.values():
-            delivery.set_streaming(on)
+            delivery.view.set_streaming(on)
 
     def map_reply(self, message_id: str, platform_message_id: str) -> None:
         """Remember the service's id for a message, so that answers can be sent as replies to it."""
@@ -113,7 +113,7 @@ class DeliveryManager:
         queue.add(message)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timing.notice_timeout):
-                await Sender(queue).run()
+                await queue.run()
         return message.last_id if message.finished and not message.failed and message.last_id else None
 
     async def close(self) -> None:
@@ -149,9 +149,8 @@ class ConversationDelivery:
         self._hub = hub
         self._idle_timeout = view.target.timing.idle_timeout
         self._conversation_id = conversation_id
-        self._view = view
+        self.view = view
         self._on_end = on_end
-        self._sender = Sender(view.queue, view.tracker)
         self._typing = TypingIndicator(view)
         self._last_number = hub.last_number(conversation_id)
         self._subscription = ExitStack()
@@ -165,24 +164,21 @@ class ConversationDelivery:
         self._idle_check = self._loop.call_later(self._idle_timeout, self._stop_if_idle)
 
     def restore(self, items: Sequence[OutboxItem], targets: ChatTargets) -> None:
-        self._view.restore(items, targets)
-        self._sender.wake()
+        self.view.restore(items, targets)
+        self.view.queue.wake()
 
     def move(self, target: ChatTarget) -> None:
         self._last_activity = self._loop.time()
-        if target is not self._view.target:
-            self._view.move(target)
-
-    def set_streaming(self, on: bool) -> None:
-        self._view.set_streaming(on)
+        if target is not self.view.target:
+            self.view.move(target)
 
     def finish(self) -> asyncio.Task[None] | None:
         """Stop reading events and finish all messages. Return the sender's task if it must be awaited."""
         self._stop_reading()
-        self._view.finish()
-        self._view.tracker.retry_unsaved()
-        self._sender.wake()
-        return self._sender.task
+        self.view.finish()
+        self.view.tracker.retry_unsaved()
+        self.view.queue.wake()
+        return self.view.queue.task
 
     async def _read(self) -> None:
         structlog.contextvars.bind_contextvars(conversation=self._conversation_id)
@@ -196,14 +192,14 @@ class ConversationDelivery:
             self._last_activity = self._loop.time()
             if isinstance(envelope.event, TurnStarted):
                 structlog.contextvars.bind_contextvars(turn=envelope.event.message_id)
-            self._view.apply(envelope.event, self._last_activity)
-            self._sender.wake()
-            self._typing.switch(on=self._view.running)
+            self.view.apply(envelope.event, self._last_activity)
+            self.view.queue.wake()
+            self._typing.switch(on=self.view.running)
 
     def _stop_if_idle(self) -> None:
         stop_at = self._last_activity + self._idle_timeout
-        if self._view.tracker.retry_unsaved():
-            self._sender.wake()
+        if self.view.tracker.retry_unsaved():
+            self.view.queue.wake()
         if self._is_busy:
             stop_at = self._loop.time() + self._idle_timeout
         if stop_at > self._loop.time():
@@ -214,7 +210,7 @@ class ConversationDelivery:
     @property
     def _is_busy(self) -> bool:
         is_behind = self._hub.last_number(self._conversation_id) > self._last_number
-        return self._view.running or is_behind or self._sender.task is not None
+        return self.view.running or is_behind or self.view.queue.task is not None
 
     def _stop_reading(self) -> None:
         """Stop at once, so that a delivery that starts now misses no event and sees none twice."""

@@ -134,12 +134,8 @@ class ChatTargets:
     def get(self, place: Place) -> ChatTarget:
         target = self._targets.get(place)
         if target is None:
-            target = self._targets[place] = ChatTarget(self._port, place, self._pacer(place), self._timing)
+            key = self._port.pace_key(place)
+            pacer = self._pacers.get(key) or RatePacer(self._port.edit_seconds(place), self._timing)
+            self._pacers[key] = pacer
+            target = self._targets[place] = ChatTarget(self._port, place, pacer, self._timing)
         return target
-
-    def _pacer(self, place: Place) -> RatePacer:
-        key = self._port.pace_key(place)
-        pacer = self._pacers.get(key)
-        if pacer is None:
-            pacer = self._pacers[key] = RatePacer(self._port.edit_seconds(place), self._timing)
-        return pacer

@@ -63,7 +63,7 @@ class TurnView:
         self._platform_id = platform_id
         self._tool_status = ToolStatus(target, self._transient_handle)
         self._queued_notice = QueuedNotice(target, self._transient_handle)
-        self.queue = SendQueue((self._queued_notice, self._tool_status), conversation_id)
+        self.queue = SendQueue(tracker, (self._queued_notice, self._tool_status), conversation_id)
         self._turn_id = self._step_id = ""
         self._maybe_sent: set[str] = set()
         """Turns whose earlier attempt may have sent a part of the text that the model now writes again."""
