@@ -1,8 +1,8 @@
-"""The daily budget: the maximum cost of models for one person and for all people.
+"""Limits per person: messages per minute, queued messages, cost per day.
 
-It uses the reported and stored costs and is checked before each call. A running call is finished, so a day can exceed
-the budget by the calls of one moment. An unknown price is replaced by an assumed one: counting 0 would remove the
-limit, and refusing the call would make every new model useless.
+The daily budget uses the reported and stored costs and is checked before each call. A running call is finished, so a
+day can exceed the budget by the calls of one moment. An unknown price is replaced by an assumed one: counting 0 would
+remove the limit, and refusing the call would make every new model useless.
 """
 
 from __future__ import annotations

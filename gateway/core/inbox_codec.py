@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -40,6 +41,7 @@ class _CommandPayload:
 _LOCAL = TypeAdapter(_LocalPayload)
 _COMMAND = TypeAdapter(_CommandPayload)
 _CHAT = TypeAdapter(ChatMessage)
+_NOT_STORED: Any = {"command": True, "further_parts": True, "attachments": {"__all__": {"read"}}}
 
 
 def inbox_id(platform: str, place: Place, message_id: str) -> str:
@@ -80,19 +82,8 @@ def decode_command(row: InboxMessage) -> tuple[str, str, CommandCall]:
 
 def encode(message: ChatMessage) -> Payload:
     """Encode a chat message. An attachment is encoded as a reference to the service's copy."""
-    fields = {
-        name: getattr(message, name)
-        for name in ("id", "text", "addressed", "album", "maybe_unfinished", "written_at")
-    }
-    return fields | {
-        "place": asdict(message.place),
-        "author": asdict(message.author),
-        "quote": asdict(message.quote) if message.quote else None,
-        "attachments": [
-            {name: getattr(file, name) for name in ("name", "mime", "kind", "size", "ref")}
-            for file in message.attachments
-        ],
-    }
+    payload: Payload = _CHAT.dump_python(message, exclude=_NOT_STORED)
+    return payload
 
 
 def decode(payload: Payload, fetch: Fetch) -> ChatMessage:

@@ -1,4 +1,4 @@
-"""Tracks delivery progress in the outbox so that delivery can resume after a crash."""
+"""The base class of everything that is delivered to a chat, its calls, and its progress in the outbox."""
 
 from __future__ import annotations
 
@@ -160,6 +160,11 @@ class DeliveryItem(ABC):
         """Give up delivery permanently, also after a restart."""
         if self.handle:
             self.handle.park(reason)
+            self.handle = None
+
+    def _complete_handle(self) -> None:
+        if self.handle:
+            self.handle.complete()
             self.handle = None
 
     def _has_timed_out(self, now: float) -> bool:

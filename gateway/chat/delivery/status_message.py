@@ -1,4 +1,4 @@
-"""Small silent messages that show the status of a conversation and disappear: running tools, queued messages."""
+"""Messages that change or disappear: running tools, queued messages, questions for approval."""
 
 from __future__ import annotations
 
@@ -108,9 +108,7 @@ class TransientMessage(DeliveryItem):
         return ""
 
     def _clear_message(self) -> None:
-        if self.handle:
-            self.handle.complete()
-            self.handle = None
+        self._complete_handle()
         self._failing_since = None
         self._message_id = self._shown_text = ""
         self._sent_at = self._last_call = -inf
@@ -274,8 +272,8 @@ class StaleMessage(DeliveryItem):
 
     def _update_finished(self) -> None:
         self.finished = not self._message_ids
-        if self.finished and self.handle:
-            self.handle.complete()
+        if self.finished:
+            self._complete_handle()
 
 
 _FRAME_SIZE = 300
@@ -371,10 +369,6 @@ class ApprovalMessage(DeliveryItem):
         if self.finished:
             self._complete_handle()
         return _REFUSED if is_question and isinstance(error, ContentRefused) else ""
-
-    def _complete_handle(self) -> None:
-        if self.handle:
-            self.handle.complete()
 
     def _settled_text(self, outcome: str) -> str:
         return f"{outcome}: {self._tool}\n{self._code}"

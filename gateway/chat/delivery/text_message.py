@@ -1,4 +1,4 @@
-"""The text of one chat message that grows, and how much of it the chat service shows."""
+"""A text that grows in a chat message by edits and continues in the next message when that one is full."""
 
 from __future__ import annotations
 
@@ -108,10 +108,6 @@ _REFUSED = "⚠ The chat service did not take a part of this text; it is kept in
 _PARTLY_REFUSED = "The chat service did not take a part of it."
 
 
-def _no_message(now: float) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Style:
     silent: bool = False
@@ -148,7 +144,7 @@ class TextMessage(DeliveryItem):
         text: str | None = None,
         reply_to: str = "",
         buttons: Sequence[Button] = (),
-        adopt: Callable[[float], str] = _no_message,
+        adopt: Callable[[float], str] = lambda now: "",
         handle: OutboxHandle | None = None,
         progress: DeliveryProgress | None = None,
         maybe_sent: bool = False,

@@ -224,7 +224,7 @@ class TurnView:
             self._write(event.text[len(written) :], now)
         self._end_turn()
         for code in find_long_code(event.text, longer_than=self.target.port.limit):
-            self._queue_file(code.name, partial(_encode, code.content), _WHOLE_CODE)
+            self._queue_file(code.name, partial(code.content.encode, "utf-8", "replace"), _WHOLE_CODE)
         if event.stopped and not self._stop_confirmed:
             self._add_notice(_STOPPED)
 
@@ -278,7 +278,7 @@ class TurnView:
         self._approvals[event.approval_id] = approval
         self.queue.add(approval)
         if approval.omitted:
-            self._queue_file("command.txt", partial(_encode, approval.command))
+            self._queue_file("command.txt", partial(approval.command.encode, "utf-8", "replace"))
 
     def _settle_approval(self, event: ApprovalSettled, now: float) -> None:
         if approval := self._approvals.pop(event.approval_id, None):
@@ -349,7 +349,3 @@ def _restore_item(handle: OutboxHandle, target: ChatTarget) -> DeliveryItem | No
         handle=handle,
         progress=progress,
     )
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "replace")

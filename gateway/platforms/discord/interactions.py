@@ -94,22 +94,15 @@ async def update_menu(client: discord.Client, commands: Sequence[Command]) -> No
 
 
 def _entry(command: Command) -> MenuEntry:
+    name = command.argument.lower()
+    option = {"type": _TEXT, "name": name, "description": "Optional.", "required": False}
     return {
         "type": _COMMAND,
         "name": command.name.lower(),
         "description": _shorten(command.summary),
-        "options": [_option(command.argument)] if _is_valid_name(command.argument) else [],
+        "options": [option] if _is_valid_name(command.argument) else [],
         "contexts": [_IN_SERVERS, _IN_DIRECT_CHATS],
         "integration_types": [0],
-    }
-
-
-def _option(argument: str) -> MenuEntry:
-    return {
-        "type": _TEXT,
-        "name": argument.lower(),
-        "description": "Optional.",
-        "required": False,
     }
 
 
@@ -127,13 +120,12 @@ def _comparable(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], o
     return {
         (entry.get("type", _COMMAND), entry["name"]): (
             entry["description"],
-            [_comparable_option(option) for option in entry.get("options") or ()],
+            [
+                (option["type"], option["name"], option["description"], option.get("required", False))
+                for option in entry.get("options") or ()
+            ],
             sorted(entry.get("contexts") or ()),
             sorted(entry.get("integration_types") or ()),
         )
         for entry in entries
     }
-
-
-def _comparable_option(option: Mapping[str, Any]) -> tuple[object, ...]:
-    return option["type"], option["name"], option["description"], option.get("required", False)

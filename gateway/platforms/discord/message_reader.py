@@ -1,10 +1,10 @@
-"""Attachments of Discord messages, downloaded only when they are read."""
+"""Reads Discord messages into `ChatMessage`, and downloads attachments."""
 
 from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -31,26 +31,18 @@ _CHUNK = 64 * 1024
 _TIMEOUT = aiohttp.ClientTimeout(total=120.0, sock_connect=15.0)
 
 
-def attachments_of(files: Iterable[discord.Attachment]) -> tuple[Attachment, ...]:
-    return tuple(_attachment(file) for file in files)
-
-
-def _attachment(file: discord.Attachment) -> Attachment:
-    mime = _mime(file)
+def attachment_of(file: discord.Attachment) -> Attachment:
+    declared = (file.content_type or "").partition(";")[0].strip()
+    mime = declared or mimetypes.guess_type(file.filename)[0] or "application/octet-stream"
     kind = "voice" if file.is_voice_message() else _KINDS.get(mime.partition("/")[0], "document")
     return Attachment(
-        name=file.filename, mime=mime, kind=kind, size=file.size, read=_reader(file), ref=file.url
+        name=file.filename,
+        mime=mime,
+        kind=kind,
+        size=file.size,
+        read=partial(fetch, file.url, file.size),
+        ref=file.url,
     )
-
-
-def _mime(file: discord.Attachment) -> str:
-    """Return the declared MIME type without parameters, or guess it from the file name."""
-    declared = (file.content_type or "").partition(";")[0].strip()
-    return declared or mimetypes.guess_type(file.filename)[0] or "application/octet-stream"
-
-
-def _reader(file: discord.Attachment) -> Callable[[int], Awaitable[bytes]]:
-    return partial(fetch, file.url, file.size)
 
 
 async def fetch(url: str, size: int | None, limit: int) -> bytes:
@@ -149,7 +141,9 @@ class DiscordReader:
 
     def __init__(self, me: int, commands: Sequence[Command]) -> None:
         self._me = me
-        self._commands = {command_name(name): command for command in commands for name in _names(command)}
+        self._commands = {
+            command_name(name): command for command in commands for name in (command.name, *command.aliases)
+        }
 
     def is_relevant(self, message: discord.Message) -> bool:
         """Tell whether a person wrote the message: it is not the bot's own and not a notice of Discord."""
@@ -164,17 +158,18 @@ class DiscordReader:
 
     def message(self, message: discord.Message, place: Place) -> ChatMessage:
         text = self.text(message)
-        forwarded = attachments_of(file for each in message.message_snapshots for file in each.attachments)
+        snapshots = message.message_snapshots
+        forwarded = [attachment_of(file) for each in snapshots for file in each.attachments]
         # A forwarded voice message is not the sender's own speech.
         others = (replace(file, kind="audio") if file.kind == "voice" else file for file in forwarded)
         return ChatMessage(
             id=str(message.id),
             place=place,
-            author=_author(message),
+            author=author_of(message.author, message.webhook_id),
             text=text,
             addressed=place.kind == "direct" or self._is_addressed(message, text),
             quote=_quote(message),
-            attachments=(*attachments_of(message.attachments), *others),
+            attachments=(*map(attachment_of, message.attachments), *others),
             maybe_unfinished=len(message.content) >= _MAYBE_SPLIT_LENGTH,
             written_at=message.created_at.timestamp(),
         )
@@ -210,14 +205,9 @@ def channel_id_of(place: Place) -> int:
     return int(place.thread_id or place.chat_id)
 
 
-def author_of(user: discord.User | discord.Member) -> Author:
-    return Author(str(user.id), user.display_name, is_bot=user.bot)
-
-
-def _author(message: discord.Message) -> Author:
+def author_of(user: discord.User | discord.Member, webhook_id: int | None = None) -> Author:
     """Return the author. A webhook counts as a bot."""
-    person = author_of(message.author)
-    return Author(person.id, person.name, is_bot=person.is_bot or message.webhook_id is not None)
+    return Author(str(user.id), user.display_name, is_bot=user.bot or webhook_id is not None)
 
 
 def _replied_to(message: discord.Message) -> discord.Message | None:
@@ -229,13 +219,8 @@ def _replied_to(message: discord.Message) -> discord.Message | None:
 
 def _quote(message: discord.Message) -> Quote | None:
     quoted = _replied_to(message)
-    return Quote(quoted.author.display_name, _quoted_text(quoted)) if quoted else None
-
-
-def _quoted_text(quoted: discord.Message) -> str:
-    files = "\n".join(f"[file: {file.filename}]" for file in quoted.attachments)
-    return "\n".join(filter(None, (resolve_mentions(quoted.content, quoted), files)))
-
-
-def _names(command: Command) -> tuple[str, ...]:
-    return (command.name, *command.aliases)
+    if quoted is None:
+        return None
+    files = [f"[file: {file.filename}]" for file in quoted.attachments]
+    text = "\n".join(filter(None, (resolve_mentions(quoted.content, quoted), *files)))
+    return Quote(quoted.author.display_name, text)
