@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import structlog
 
+from agent.aio import ForeignError, foreign_code
 from agent.errors import HermesError, StoreBusy, StoreError, StoreFull, StoreReadOnly
 from gateway.store.ports import InboxMessage
 
@@ -54,17 +55,16 @@ async def guarded(
     work: Awaitable[T],
     event: str,
     *,
-    passes: type[Exception] | tuple[()] = HermesError,
+    passes: tuple[type[Exception], ...] = (HermesError,),
     **fields: object,
 ) -> T | Crash:
     """Run work that may have a bug or call foreign code; log a crash as `event`. Raises errors in `passes`."""
     try:
-        return await work
-    except passes:
-        raise
-    except Exception as error:  # noqa: BLE001 - SDKs, plugins and bugs: none may lose a message or end a worker
+        with foreign_code(asyncio.CancelledError, KeyboardInterrupt, *passes):
+            return await work
+    except ForeignError as failure:
         # In a thread, because formatting a traceback reads source files.
-        await asyncio.to_thread(log.error, event, exc_info=error, **fields)
+        await asyncio.to_thread(log.error, event, exc_info=failure.error, **fields)
         return Crash()
 
 

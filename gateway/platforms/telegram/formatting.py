@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from telegram import MessageEntity
 
+from agent.aio import ForeignError, foreign_code
 from gateway.text.tables import render_tables
 from gateway.text.unicode import is_blank, repair_surrogates, utf16_length
 
@@ -252,13 +253,12 @@ def format_markdown(markdown: str) -> FormattedText:
     """Convert one message. A text within the limit stays within it."""
     markdown = repair_surrogates(markdown)
     try:
-        # A table may be longer as a list; then the renderer draws it instead.
-        candidates = (_render(version) for version in dict.fromkeys([render_tables(markdown), markdown]))
-        return next((found for found in candidates if _fits(found)), FormattedText(markdown))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as problem:  # noqa: BLE001 - foreign code: a panic of its Rust parser is a BaseException
-        log.warning("telegram.formatting_failed", error=type(problem).__name__, length=len(markdown))
+        with foreign_code():
+            # A table may be longer as a list; then the renderer draws it instead.
+            versions = dict.fromkeys([render_tables(markdown), markdown])
+            return next(filter(_fits, map(_render, versions)), FormattedText(markdown))
+    except ForeignError as failure:
+        log.warning("telegram.formatting_failed", error=str(failure), length=len(markdown))
         return FormattedText(markdown)
 
 
