@@ -22,7 +22,6 @@ from agent.compression.phases import (
     SMALLEST_MIDDLE,
     CompactionResult,
     Middle,
-    Summary,
     add_ledger,
     assemble,
     prune_middle,
@@ -38,7 +37,7 @@ from agent.compression.summariser import (
     window_for,
 )
 from agent.compression.summary_check import check_summary, extract_as_checked
-from agent.compression.summary_message import find_earlier, ids_of
+from agent.compression.summary_message import Summary, find_earlier, ids_of
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, QuotaExhausted
 from agent.messages import ChatDict, align_backward, repair
@@ -121,7 +120,7 @@ class ContextCompressor(ContextEngine):
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
         """Return False. Only note whether the messages in use contain an extract that a summary should replace."""
         earlier = find_earlier(messages)
-        self.has_fallback_summary = earlier is not None and earlier.is_stand_in
+        self.has_fallback_summary = earlier is not None and earlier.summary.is_fallback
         return False
 
     def update_model(
@@ -137,7 +136,7 @@ class ContextCompressor(ContextEngine):
         """Note that the last result is in use, if the session is the child of a compaction."""
         if kwargs.get("boundary_reason") == "compression":
             self._no_gain.used()
-            self.has_fallback_summary = self._previous.is_stand_in
+            self.has_fallback_summary = self._previous.is_fallback
 
     def on_session_reset(self) -> None:
         super().on_session_reset()
@@ -175,8 +174,8 @@ class ContextCompressor(ContextEngine):
     def _read(self, messages: list[ChatDict]) -> History:
         """Measure the messages, and recall the summary of an earlier compaction in them."""
         history = read_history(messages, self._sanitize_tool_pairs(messages))
-        if earlier := history.earlier:
-            self._previous = Summary(earlier.summary, earlier.ledger, earlier.is_stand_in, earlier.quotes)
+        if history.earlier:
+            self._previous = history.earlier.summary
         elif not self._covered.isdisjoint(ids_of(history.messages)):
             # The last summary was not used: the turns that it replaced are still here.
             self._forget_summary()
@@ -194,7 +193,7 @@ class ContextCompressor(ContextEngine):
         checked = check_summary(text or "", [*middle.user_words, *previous.quotes])
         if not (checked.text or middle.said):
             return None
-        if is_stand_in := not checked.text:
+        if is_fallback := not checked.text:
             self._failure = self._failure or "it held nothing that could be used"
             max_tokens = min(self.max_summary_tokens, middle.tokens // 2)
             text = extract(middle.pruned, max_tokens, earlier=previous.text)
@@ -202,7 +201,7 @@ class ContextCompressor(ContextEngine):
         room = self._enough - self.overhead_tokens - estimate_text_tokens(checked.text)
         budget = ledger_budget(room, cut.tokens, cut.least_tokens, self.max_ledger_tokens)
         return add_ledger(
-            checked, middle, previous, self._has_effects, max_tokens=budget, is_stand_in=is_stand_in
+            checked, middle, previous, self._has_effects, max_tokens=budget, is_fallback=is_fallback
         )
 
     def _assemble(
@@ -246,7 +245,7 @@ class ContextCompressor(ContextEngine):
             blocks=blocks,
             max_tokens=min(max(_MIN_SUMMARY_TOKENS, content_share), self.max_summary_tokens),
             earlier=self._previous_summary or "",
-            earlier_is_extract=self._previous.is_stand_in,
+            earlier_is_extract=self._previous.is_fallback,
             focus=redact(focus_topic) if focus_topic else None,
         )
         if until:
@@ -303,7 +302,7 @@ class ContextCompressor(ContextEngine):
 
     def _remember(self, result: CompactionResult, focus_topic: str | None) -> None:
         summary = result.summary
-        seconds = _EXTRACT_REUSED_SECONDS if summary and summary.is_stand_in else math.inf
+        seconds = _EXTRACT_REUSED_SECONDS if summary and summary.is_fallback else math.inf
         self._memo.remember(result.before, focus_topic, result.after, seconds=seconds)
         if summary:
             self._refusals.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from agent.compression.boundaries import Cut, History
 from agent.compression.identifiers import find_identifiers, find_phrases
@@ -11,6 +11,7 @@ from agent.compression.ledger import Ledger
 from agent.compression.outcome import CompressionOutcome, fallback_detail, outcome_of
 from agent.compression.summary_check import CheckedSummary
 from agent.compression.summary_message import (
+    Summary,
     foreign_text,
     is_system,
     said_by_user,
@@ -24,18 +25,6 @@ from agent.redaction import redact_message, rules_that_may_fire
 
 SMALLEST_MIDDLE = 150
 """Tokens. A smaller middle is not worth a model call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A summary with its ledger, and the state that the next compaction needs."""
-
-    text: str = ""
-    ledger: Ledger = field(default_factory=Ledger)
-    is_stand_in: bool = False
-    quotes: tuple[str, ...] = ()
-    """The user's words in the summary that were found in their messages."""
-    identifiers_lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +58,7 @@ class CompactionResult:
     def outcome(self, failure: str, seconds: float) -> CompressionOutcome:
         """Describe the result. `failure` is the reason why no model could write a summary."""
         outcome = outcome_of(self.before, self.after, self.tokens_before, self.tokens_after)
-        if self.summary and self.summary.is_stand_in:
+        if self.summary and self.summary.is_fallback:
             outcome = replace(outcome, kind="stand_in", detail=fallback_detail(failure))
         lost = self.summary.identifiers_lost if self.summary else 0
         return replace(outcome, seconds=seconds, shortened=self.shortened, identifiers_lost=lost)
@@ -81,7 +70,7 @@ def prune_middle(history: History, cut: Cut, previous: Summary) -> Middle | None
     A previous extract is always worth another attempt at a summary.
     """
     tokens = sum(history.sizes[i] for i in cut.middle)
-    if tokens < SMALLEST_MIDDLE and not previous.is_stand_in:
+    if tokens < SMALLEST_MIDDLE and not previous.is_fallback:
         return None
     if history.earlier:
         tokens += history.sizes[history.earlier.index]
@@ -108,7 +97,7 @@ def add_ledger(
     has_effects: Callable[[str], bool],
     *,
     max_tokens: int,
-    is_stand_in: bool,
+    is_fallback: bool,
 ) -> Summary:
     """Return the checked text with a ledger of at most `max_tokens`."""
     found = find_entries(
@@ -118,7 +107,7 @@ def add_ledger(
     in_summary = {*find_identifiers(checked.text.split()), *find_phrases([checked.text])}
     ledger = everything.bounded(max_tokens, in_summary=in_summary)
     lost = {*everything.named, *everything.seen} - in_summary - {*ledger.named, *ledger.seen}
-    return Summary(checked.text, ledger, is_stand_in, checked.quotes, len(lost))
+    return Summary(checked.text, ledger, is_fallback, checked.quotes, len(lost))
 
 
 def assemble(
@@ -130,8 +119,7 @@ def assemble(
         return messages
     head = messages[: cut.head_end]
     rest = [*(messages[i] for i in cut.ahead), *messages[cut.tail_start :]]
-    text, ledger, quotes = summary.text, summary.ledger, summary.quotes
-    written = summary_messages(head, rest, text, ledger, quotes=quotes, is_stand_in=summary.is_stand_in)
+    written = summary_messages(head, summary, rest)
     if head and is_system(head[0]):
         head[0] = with_note(head[0])
     return [*head, *written, *rest]

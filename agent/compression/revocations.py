@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - a pattern is easier to read in one piece
-"""Finds what takes a rule back: "the Friday rule no longer applies", "you can deploy on Fridays again".
+"""Finds revocations of rules: "the Friday rule no longer applies", "you can deploy on Fridays again".
 
-No model is asked. A revocation removes a rule only where it is clear which one it means. Otherwise both stay, the
-revocation behind the rule, and the model that reads them decides. The same goes for a remark: a sentence about the
-topic of a rule that speaks of a change in words no pattern knows ("let's deploy on Friday after all").
+No model is asked. A revocation removes a rule only if it is clear which one. Otherwise both stay, the revocation behind
+the rule, and the model that reads them decides. So it does about remarks: sentences about the topic of a rule that speak
+of a change in words no pattern knows ("let's deploy on Friday after all").
 """
 
 from __future__ import annotations
@@ -124,25 +124,25 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]+")
 _WORD = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]+|\d+")
 _NO_TOPIC_TEXT = """
     a about after again all allowed also always am an and any anymore anything are ask asked at back ban bans be
-    because been before but by can cancel cancelled could did do does doesn don drop ever every everything few
-    fine for forget free from going had has have he her him his i if ignore in instruction instructions is isn
-    it its just keep let lift lifted limit limits long longer made make mentioned may me mind more must my need
-    needed never no not now of off ok okay on once only order orders over permitted please policy preference
-    request restriction right rule rules said scrap should so stop such take than that the their them then there
-    these they thing things this those to told too under undo until us use using valid ve void want wanted was
-    we what when whenever while will with without would write wrote you your apply applies holds necessary
-    required relevant remember changed welcome re ll ab aber alle alles als anweisung auch auf aus bei bin bis
-    bitte brauchst braucht das dass dein deine dem den der des die dir doch du durch ein eine einen einer
-    erlaubt es für gehen geht gelten gesagt gilt habe haben hat ich ihr im immer ist ja jetzt kannst kein keine
-    keinen kann können künftig man mehr mein meine meiner merk mich mir mit musst nach nicht nie niemals noch
-    nötig nur ob oder regel regelung sache schon sein sich sie sind sofort soll sollst stets über um und uns
-    vergiss vom von vor war wenn werden wie wieder wir wird zu zum zur zukunft darfst dürfen esse al como con de
-    del desde el ella en esa ese eso esta este esto la las le lo los mi mis nunca o para pero por porque puedes
-    que se si siempre sin sobre su te tu un una volver y ya hace falta tienes necesario olvida dije nuevo ahora
-    partir adelante erledigt lass weg verwende verwenden benutze benutzen à au aux avec ce ces cette dans elle est et il ils je les leur lui ma mais mes moi mon ne
-    nos notre nous ou par pas peux plus pour qui s sa ses son sur ta tes toi ton toujours une vous jamais règle
-    oublie dit désormais ai n d l j c и в на не что я ты он она мы вы с по о об про за для от к у же ли бы это
-    всегда никогда забудь говорил больше снова можно 이제 앞으로 항상 절대 반드시 매번 주세요 돼요 돼 않아도 해도 더 이상 다시 규칙 말
+    because been before but by can cancel cancelled could did do does doesn don drop ever every everything few fine
+    for forget free from going had has have he her him his i if ignore in instruction instructions is isn it its
+    just keep let lift lifted limit limits long longer made make mentioned may me mind more must my need needed
+    never no not now of off ok okay on once only order orders over permitted please policy preference request
+    restriction right rule rules said scrap should so stop such take than that the their them then there these they
+    thing things this those to told too under undo until us use using valid ve void want wanted was we what when
+    whenever while will with without would write wrote you your apply applies holds necessary required relevant
+    remember changed welcome re ll ab aber alle alles als anweisung auch auf aus bei bin bis bitte brauchst braucht
+    das dass dein deine dem den der des die dir doch du durch ein eine einen einer erlaubt es für gehen geht gelten
+    gesagt gilt habe haben hat ich ihr im immer ist ja jetzt kannst kein keine keinen kann können künftig man mehr
+    mein meine meiner merk mich mir mit musst nach nicht nie niemals noch nötig nur ob oder regel regelung sache
+    schon sein sich sie sind sofort soll sollst stets über um und uns vergiss vom von vor war wenn werden wie wieder
+    wir wird zu zum zur zukunft darfst dürfen esse al como con de del desde el ella en esa ese eso esta este esto la
+    las le lo los mi mis nunca o para pero por porque puedes que se si siempre sin sobre su te tu un una volver y ya
+    hace falta tienes necesario olvida dije nuevo ahora partir adelante erledigt lass weg verwende verwenden benutze
+    benutzen à au aux avec ce ces cette dans elle est et il ils je les leur lui ma mais mes moi mon ne nos notre
+    nous ou par pas peux plus pour qui s sa ses son sur ta tes toi ton toujours une vous jamais règle oublie dit
+    désormais ai n d l j c и в на не что я ты он она мы вы с по о об про за для от к у же ли бы это всегда никогда
+    забудь говорил больше снова можно 이제 앞으로 항상 절대 반드시 매번 주세요 돼요 돼 않아도 해도 더 이상 다시 규칙 말
 """
 _NO_TOPIC = frozenset(_NO_TOPIC_TEXT.split())
 _NO_TOPIC_SIGNS = frozenset(
@@ -165,12 +165,9 @@ _SAME = {
 _WHOLE = re.compile(
     r"\b(?:all|every|everything|alle|alles|todo|todas|tout|toutes|все|всё)\b|所有|全部|すべて|모든"
 )
-
-
 _ABOUT_ONE = re.compile(r"\b(?:about|it|him|her|them)\b")
 _WHEN_TEXT = "today tomorrow yesterday starting heute morgen gestern hoy mañana ayer demain hier"
 _WHEN = frozenset(_WHEN_TEXT.split())
-"""They say when a line holds, not what it is about."""
 _SAID_ON = re.compile(r" \(said on [^)]{1,20}\)$")
 
 _CHANGES = re.compile(
@@ -182,37 +179,13 @@ _CHANGES = re.compile(
     r"|可以|现在|現在|不用|不必|不再|就好|就行|也行|没关系|沒關係|不介意|もう|てもいい|大丈夫|이제|다시|괜찮"
 )
 """Words of a change. Together with the topic of a rule they make a remark."""
-_LANGUAGES = frozenset(
-    [
-        "german",
-        "english",
-        "french",
-        "spanish",
-        "russian",
-        "italian",
-        "portuguese",
-        "chinese",
-        "japanese",
-        "korean",
-        "dutch",
-        "polish",
-        "turkish",
-        "arabic",
-        "德语",
-        "英语",
-        "中文",
-        "英文",
-        "法语",
-        "日语",
-        "韩语",
-        "俄语",
-    ]
-)
-_MOST_REMARKS = 3
-"""For each rule."""
-_MOST_MEANT = 5
-"""Rules that one sentence may change: those it has most in common with."""
-
+_LANGUAGE_NAMES = """
+    german english french spanish russian italian portuguese chinese japanese korean dutch polish turkish arabic
+    德语 英语 中文 英文 法语 日语 韩语 俄语
+"""
+_LANGUAGES = frozenset(_LANGUAGE_NAMES.split())
+_MOST_REMARKS_PER_RULE = 3
+_MOST_RULES_PER_REMARK = 5
 _LONGEST = 1_000
 """Characters of a sentence that are read. The cost of some patterns grows with the square of its length."""
 
@@ -285,12 +258,12 @@ def find_remarks(sentences: Sequence[Placed], rules: Sequence[Placed]) -> list[P
             continue
         topics, speaks_of_change = _lasting_topics(bare), bool(_CHANGES.search(plain))
         alike = Counter(rule for start in _starts(topics) for rule in by_start.get(start, ()))
-        for meant, _ in alike.most_common(_MOST_MEANT):
+        for meant, _ in alike.most_common(_MOST_RULES_PER_REMARK):
             said, rule, others = about[meant]
             shared = _shared_topics(topics, others) if said < place and _may_revoke(rule, sentence) else 0
             if shared and (speaks_of_change or shared > 1 or 2 * shared >= len(others)):
                 found[meant].append((shared + speaks_of_change, number))
-    kept = {number for remarks in found for _, number in sorted(remarks)[-_MOST_REMARKS:]}
+    kept = {number for remarks in found for _, number in sorted(remarks)[-_MOST_REMARKS_PER_RULE:]}
     return [sentences[number] for number in sorted(kept)]
 
 
@@ -335,11 +308,9 @@ def speaker_of(line: str) -> str:
 
 def _bare(line: str) -> str:
     """Return the line without speaker and date."""
-    return _without_speaker(_SAID_ON.sub("", line)[:_LONGEST])
-
-
-def _without_speaker(line: str) -> str:
-    return line[len(found[0]) :] if (found := _SPEAKER.match(line)) and len(line) > found.end() else line
+    line = _SAID_ON.sub("", line)[:_LONGEST]
+    found = _SPEAKER.match(line)
+    return line[found.end() :] or line if found else line
 
 
 def _may_revoke(rule: str, revocation: str) -> bool:

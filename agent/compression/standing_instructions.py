@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a pattern is easier to read in one piece
-"""Finds what a person wants to hold from now on: "never deploy on Friday", "answer in German".
+"""Finds standing instructions: "never deploy on Friday", "answer in German".
 
-No model is asked. Sentences are taken word for word. A sentence counts where it
+No model is asked. Sentences are taken word for word. A sentence counts if it
 
 - speaks of the future as such (`LASTING`), and not of this time only (`THIS_TIME`);
 - says always or never (`ADVERBS`) as an order, not as a report or in a question;
@@ -297,7 +297,9 @@ def is_standing(sentence: str) -> bool:
         return False
     if _DIET.search(plain):
         return True
-    if _holds_one(sentence, _LASTING, LASTING_ANYWHERE) and not _is_other(plain):
+    # Not "call me tomorrow", "the answer in numbers".
+    is_other = _CALL_ME.search(plain) or _ONLY_NOW.search(plain)
+    if not is_other and _holds_one(sentence, _LASTING, LASTING_ANYWHERE):
         return not _is_once(sentence, plain) and not _is_told(plain, _LASTING)
     if _holds_one(sentence, _THIS_TIME, THIS_TIME_ANYWHERE):
         return False
@@ -315,17 +317,10 @@ def is_standing(sentence: str) -> bool:
     return bool(_GENERAL_ANYWHERE.search(sentence) and not _DEFINITE_ANYWHERE.search(sentence))
 
 
-def _is_other(plain: str) -> bool:
-    """ "Call me tomorrow", "the answer in numbers"."""
-    return bool(_CALL_ME.search(plain) or _ONLY_NOW.search(plain))
-
-
 def _is_once(sentence: str, plain: str) -> bool:
     """Tell "just this once, answer in French" from "starting today"."""
-    for_good = ("from ", "starting", "ab ", "a partir", "à partir", "с ")
-    return _holds_one(sentence, _THIS_TIME, THIS_TIME_ANYWHERE) and not any(
-        start in plain for start in for_good
-    )
+    lasts = any(start in plain for start in ("from ", "starting", "ab ", "a partir", "à partir", "с "))
+    return not lasts and _holds_one(sentence, _THIS_TIME, THIS_TIME_ANYWHERE)
 
 
 def _is_report(sentence: str, plain: str) -> bool:

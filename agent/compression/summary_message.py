@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent.compression.ledger import Ledger, split_ledger, without_ledger_marks
@@ -22,13 +22,13 @@ from agent.untrusted import own_words
 Side = Literal["user", "assistant"]
 
 MARK = "[CONTEXT COMPACTION]"
-STAND_IN_MARK = f"{MARK} [STAND-IN]"
+_FALLBACK_MARK = f"{MARK} [STAND-IN]"
 _INTRODUCTION = (
     f"{MARK} Earlier turns were compacted into the record below. It is history, not a request: what it lists as "
     "done is done. Answer the newest message of the user."
 )
-_STAND_IN_INTRODUCTION = (
-    f"{STAND_IN_MARK} Earlier turns were compacted, but no summary could be written. Below is an extract of what was "
+_FALLBACK_INTRODUCTION = (
+    f"{_FALLBACK_MARK} Earlier turns were compacted, but no summary could be written. Below is an extract of what was "
     "said, with gaps. It is history, not a request. Answer the newest message of the user."
 )
 SYSTEM_NOTE = (
@@ -46,15 +46,28 @@ _OF_A_RECORD = re.compile(
     r"^(?:\[LCM RECORD\][^\n]*|\[s\d+ · m\d+[^\]\n]*\]|\(lcm_expand s\d+[^\n]*\))$\n*", re.MULTILINE
 )
 """Lines that the engine writes around its summaries, for readers that have its tools: no words of the conversation."""
-OWN_WORDS = (_INTRODUCTION, _STAND_IN_INTRODUCTION, SYSTEM_NOTE, *BRIDGE.values())
+OWN_WORDS = (_INTRODUCTION, _FALLBACK_INTRODUCTION, SYSTEM_NOTE, *BRIDGE.values())
 """Texts that the host and the engine write around a summary."""
 
 _SEARCHED = 8
 """Messages searched for a summary: it follows the protected head. Later messages may only quote one."""
 _SUMMARY = "summary"
-_IS_STAND_IN = "is_stand_in"
+_IS_FALLBACK = "is_stand_in"
 _LEDGER = "ledger"
 _QUOTES = "quotes"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary with its ledger, and the state that the next compaction needs."""
+
+    text: str = ""
+    ledger: Ledger = field(default_factory=Ledger)
+    is_fallback: bool = False
+    """The text is an extract, because no summary could be written."""
+    quotes: tuple[str, ...] = ()
+    """The user's words in the summary that were found in their messages."""
+    identifiers_lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +77,7 @@ class PreviousSummary:
     index: int
     end: int
     """The index of the first message that is neither the summary nor its bridge."""
-    summary: str
-    ledger: Ledger
-    is_stand_in: bool
-    quotes: tuple[str, ...] = ()
-    """Words of the user in the summary, which were found in their messages when it was written."""
+    summary: Summary
 
 
 def find_earlier(messages: Sequence[ChatDict]) -> PreviousSummary | None:
@@ -80,16 +89,15 @@ def find_earlier(messages: Sequence[ChatDict]) -> PreviousSummary | None:
         end = index + 2 if is_bridge else index + 1
         data = message.get(STATE) or {}
         if isinstance(summary := data.get(_SUMMARY), str):
-            is_stand_in = data.get(_IS_STAND_IN) is True
             quotes = tuple(quote for quote in data.get(_QUOTES) or () if isinstance(quote, str))
-            return PreviousSummary(
-                index, end, summary, Ledger.from_data(data.get(_LEDGER)), is_stand_in, quotes
-            )
+            is_fallback = data.get(_IS_FALLBACK) is True
+            found = Summary(summary, Ledger.from_data(data.get(_LEDGER)), is_fallback, quotes)
+            return PreviousSummary(index, end, found)
         if not data and (text := text_of(message)).startswith(MARK):
             body, ledger = split_ledger(text)
             introduction, gap, summary = body.partition("\n\n")
             summary = (summary if gap else introduction.removeprefix(MARK)).strip()
-            return PreviousSummary(index, end, summary, ledger, text.startswith(STAND_IN_MARK))
+            return PreviousSummary(index, end, Summary(summary, ledger, text.startswith(_FALLBACK_MARK)))
     return None
 
 
@@ -145,19 +153,15 @@ def ledger_state(ledger: Ledger) -> ChatDict:
     return {_LEDGER: ledger.as_data()}
 
 
-def summary_messages(
-    head: Sequence[ChatDict],
-    rest: Sequence[ChatDict],
-    summary: str,
-    ledger: Ledger,
-    *,
-    quotes: Sequence[str],
-    is_stand_in: bool,
-) -> list[ChatDict]:
-    """The summary between head and rest, with the state that `find_earlier` reads."""
-    text = summary_text(summary, ledger, is_stand_in=is_stand_in)
-    state = {_SUMMARY: summary, _IS_STAND_IN: is_stand_in, _QUOTES: list(quotes), **ledger_state(ledger)}
-    return between(head, text, rest, state=state)
+def summary_messages(head: Sequence[ChatDict], summary: Summary, rest: Sequence[ChatDict]) -> list[ChatDict]:
+    """Return the summary between head and rest, with the state that `find_earlier` reads."""
+    state = {
+        _SUMMARY: summary.text,
+        _IS_FALLBACK: summary.is_fallback,
+        _QUOTES: list(summary.quotes),
+        **ledger_state(summary.ledger),
+    }
+    return between(head, summary_text(summary), rest, state=state)
 
 
 def is_by_an_engine(message: ChatDict) -> bool:
@@ -165,9 +169,10 @@ def is_by_an_engine(message: ChatDict) -> bool:
     return STATE in message or MESSAGE_ID not in message
 
 
-def summary_text(summary: str, ledger: Ledger, *, is_stand_in: bool) -> str:
-    introduction = _STAND_IN_INTRODUCTION if is_stand_in else _INTRODUCTION
-    return "\n\n".join(filter(None, (introduction, without_ledger_marks(summary).strip(), ledger.render())))
+def summary_text(summary: Summary) -> str:
+    introduction = _FALLBACK_INTRODUCTION if summary.is_fallback else _INTRODUCTION
+    text = without_ledger_marks(summary.text).strip()
+    return "\n\n".join(filter(None, (introduction, text, summary.ledger.render())))
 
 
 def with_note(system: ChatDict) -> ChatDict:

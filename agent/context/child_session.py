@@ -8,8 +8,9 @@ read and written.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from agent.compression.summary_message import new_state, state_of_engine, text_of_engine, with_block
 from agent.context.engine_values import TOOL_NAME, plain
@@ -26,6 +27,7 @@ from agent.messages import (
     Message,
     ToolCall,
     as_chat,
+    call_of,
     holds_outside_text,
     repair,
     text_of,
@@ -67,8 +69,7 @@ def _given(message: Message) -> ChatDict:
 
 
 def as_messages(returned: object) -> list[ChatDict]:
-    """A plain copy of what an engine returned, of the keys that count. Raises InvalidCompaction for what is not a list
-    of messages."""
+    """Return a plain copy of an engine's result, with the known keys. Raises InvalidCompaction for anything else."""
     if not isinstance(returned, list | tuple):
         raise InvalidCompaction("It is not a list.")
     if not all(isinstance(message, dict) for message in returned):
@@ -96,6 +97,8 @@ def _check_types(message: ChatDict) -> None:
         raise InvalidCompaction("A tool call is not what providers know.")
     if not all(isinstance(message.get(key), str | None) for key in ("tool_call_id", "name", MESSAGE_ID)):
         raise InvalidCompaction("An id or a name is not text.")
+    if not isinstance(message.get(STATE), dict | None):
+        raise InvalidCompaction("The state of a message is not a JSON object.")
 
 
 def _is_part(part: ChatDict) -> bool:
@@ -112,13 +115,12 @@ def _is_call(call: object) -> bool:
 
 
 def child_session_from(
-    given: Sequence[ChatDict], returned: object, history: Sequence[Message]
+    given: Sequence[ChatDict], returned: Sequence[ChatDict], history: Sequence[Message]
 ) -> ChildSession | None:
-    """Turn an engine's result into a child session; None if the engine changed nothing.
+    """Turn an engine's result, from `as_messages`, into a child session; None if the engine changed nothing.
 
     Raises InvalidCompaction for a result that no provider would accept.
     """
-    returned = as_messages(returned)
     if list(map(_said, returned)) == list(map(_said, given)):
         return None
     system = [message for message in returned if message.get("role") == "system"]
@@ -232,7 +234,7 @@ def _item(
         if _said(message) == _said(unchanged[message_id]):
             return message_id
         return _copy(message, known[message_id])
-    return replace(_row(message, "summary"), state=new_state(_state(message), outside=outside))
+    return replace(_row(message, "summary"), state=new_state(message.get(STATE) or {}, outside=outside))
 
 
 def _copy(message: ChatDict, source: Message) -> Message:
@@ -244,27 +246,16 @@ def _copy(message: ChatDict, source: Message) -> Message:
     return replace(_row(message, kind), source_id=source_id, created_at=source.created_at, state=state)
 
 
-def _state(message: ChatDict) -> ChatDict:
-    """A copy in plain JSON. Raises InvalidCompaction for anything else: it could not be stored."""
-    try:
-        state = json.loads(json.dumps(message.get(STATE) or {}, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidCompaction(f"The state of a message is not JSON: {error}") from error
-    if not isinstance(state, dict):
-        raise InvalidCompaction("The state of a message is not a JSON object.")
-    return state
-
-
 def _row(message: ChatDict, kind: Kind) -> Message:
     content = message.get("content") or ""
     parts = tuple(content) if isinstance(content, list) else ()
     text = "\n".join(str(part.get("text", "")) for part in parts) if parts else str(content)
-    calls = (call["function"] | {"id": call["id"]} for call in message.get("tool_calls") or ())
+    calls = tuple(ToolCall(call["id"], *call_of(call)) for call in message.get("tool_calls") or ())
     return Message(
         message["role"],
         text,
         parts,
-        tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in calls),
+        calls,
         tool_call_id=message.get("tool_call_id"),
         name=message.get("name"),
         kind=kind,
@@ -300,17 +291,11 @@ def with_state(plan: ChildSession, state: str) -> ChildSession:
 def _files_in(history: Sequence[Message], known: Mapping[str, str]) -> dict[str, str]:
     """Return known and new files, the newest last, so that the oldest are dropped first."""
     files = dict(known)
-    for name, path in _paths(history):
-        how = "written" if files.pop(path, "") == "written" else _TOUCHES[name]
-        files[path] = how
+    for call in chain.from_iterable(message.tool_calls for message in history):
+        if call.name in _TOUCHES and (path := _path(call.arguments)):
+            was_written = files.pop(path, "") == "written"
+            files[path] = "written" if was_written else _TOUCHES[call.name]
     return files
-
-
-def _paths(history: Iterable[Message]) -> Iterable[tuple[str, str]]:
-    for message in history:
-        for call in message.tool_calls:
-            if call.name in _TOUCHES and (path := _path(call.arguments)):
-                yield call.name, path
 
 
 def _path(arguments: str) -> str | None:

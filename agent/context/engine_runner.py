@@ -42,6 +42,7 @@ from agent.messages import ChatDict
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+V = TypeVar("V")
 
 HINT_SECONDS = 5.0
 """How long a turn waits for a hint."""
@@ -69,7 +70,6 @@ _LONGEST = 900.0
 """Seconds for any call, waiting for models included."""
 _TICK = 1.0
 _SHORTEST_TICK = 0.02
-_ATTRIBUTES = ("threshold_tokens", "last_outcome", "has_fallback_summary")
 _QUIET = ("hint",)
 """Optional members: their failures are logged, and the user is not told."""
 
@@ -89,10 +89,10 @@ class _Returned(Generic[T]):
 
     value: T | None
     error: HermesError | None
-    worked: Sequence[str]
+    worked: set[str]
     """The members that worked."""
-    beside: Sequence[EngineFailed]
-    """Other failures: in usage reported before the call, or in the attributes."""
+    other_failures: Sequence[EngineFailed]
+    """Failures in usage reported before the call, or in the attributes."""
     state: EngineState
 
 
@@ -141,13 +141,13 @@ class EngineRunner:
         return type(self.engine).hint is not ContextEngine.hint
 
     async def start(self, make: Callable[[], ContextEngine]) -> None:
-        """Makes the engine."""
+        """Make the engine."""
 
         def known(value: object) -> None:
             self.engine = as_engine(value)
             self.name = as_text(_no_coroutine(self.engine.name))
 
-        await self._call("__init__", make, known)
+        await self._run("__init__", make, known)
 
     async def fit(self, llm: ModelInUse) -> None:
         """Tell an engine that is not busy about a new model or window. If that fails, its old values stay."""
@@ -155,31 +155,19 @@ class EngineRunner:
             return
         self.llm = llm
         with suppress(EngineFailed):
-            await self._call(
-                "update_model",
-                lambda: call_accepted(self.engine.update_model, llm.model, llm.context_length),
-                as_nothing,
-            )
+            await self._call("update_model", as_nothing, llm.model, llm.context_length)
 
     async def on_session_start(self, session_id: str, **offered: Any) -> None:
-        await self._call(
-            "on_session_start",
-            lambda: call_accepted(self.engine.on_session_start, session_id, **offered),
-            as_nothing,
-        )
+        await self._call("on_session_start", as_nothing, session_id, **offered)
 
     async def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
-        await self._call(
-            "on_session_end",
-            lambda: call_accepted(self.engine.on_session_end, session_id, copied(messages)),
-            as_nothing,
-        )
+        await self._call("on_session_end", as_nothing, session_id, messages)
 
     async def on_session_reset(self) -> None:
-        await self._call("on_session_reset", lambda: self.engine.on_session_reset(), as_nothing)
+        await self._call("on_session_reset", as_nothing)
 
     async def report(self, usage: Usage) -> None:
-        """Tells the usage of a model call. Never waits for a compaction that runs in the background."""
+        """Tell the usage of a model call. Never waits for a compaction that runs in the background."""
         self._reported.append(
             {
                 "prompt_tokens": usage.prompt_tokens,
@@ -190,34 +178,22 @@ class EngineRunner:
             }
         )
         if not self.busy:
-            await self._call("update_from_response", lambda: None, as_nothing)
+            await self._run("update_from_response", lambda: None, as_nothing)
 
     async def should_compress(self, tokens: int) -> bool:
-        return await self._call(
-            "should_compress", lambda: call_accepted(self.engine.should_compress, tokens), as_flag
-        )
+        return await self._call("should_compress", as_flag, tokens)
 
     async def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
-        return await self._call(
-            "should_compress_preflight",
-            lambda: call_accepted(self.engine.should_compress_preflight, copied(messages)),
-            as_flag,
-        )
+        return await self._call("should_compress_preflight", as_flag, messages)
 
     async def compress(
         self, messages: list[ChatDict], *, tokens: int | None, focus: str | None
     ) -> list[ChatDict]:
-        """Raises InvalidCompaction where the engine returned anything but messages."""
-
-        def compress() -> object:
-            return call_accepted(
-                self.engine.compress, copied(messages), current_tokens=tokens, focus_topic=focus
-            )
-
-        return await self._call("compress", compress, as_messages)
+        """Raises InvalidCompaction if the engine returned anything but messages."""
+        return await self._call("compress", as_messages, messages, current_tokens=tokens, focus_topic=focus)
 
     async def hint(self, messages: list[ChatDict]) -> str | None:
-        return await self._call("hint", lambda: call_accepted(self.engine.hint, copied(messages)), as_hint)
+        return await self._call("hint", as_hint, messages)
 
     @property
     def known_schemas(self) -> list[ChatDict]:
@@ -227,39 +203,42 @@ class EngineRunner:
     async def tool_schemas(self) -> list[ChatDict]:
         """Return the engine's tools, asked for once: the tool list must not change during a conversation."""
         if self._schemas is None:
-            self._schemas = await self._call(
-                "get_tool_schemas", lambda: self.engine.get_tool_schemas(), as_schemas
-            )
+            self._schemas = await self._call("get_tool_schemas", as_schemas)
         return self._schemas
 
     async def handle_tool_call(
         self, name: str, arguments: Mapping[str, Any], messages: list[ChatDict]
     ) -> str:
-        def handle() -> object:
-            return call_accepted(
-                self.engine.handle_tool_call, name, copied(dict(arguments)), messages=copied(messages)
-            )
-
-        return await self._call("handle_tool_call", handle, as_text)
+        return await self._call("handle_tool_call", as_text, name, dict(arguments), messages=messages)
 
     async def get_status(self) -> dict[str, str]:
         """Return the engine's own status values, without those that every engine has."""
-        return await self._call("get_status", lambda: self.engine.get_status(), as_status)
+        return await self._call("get_status", as_status)
 
     async def problem(self) -> str:
         """Return the reason why the engine cannot work; empty if it can."""
-        return await self._call("problem", lambda: self.engine.problem(), as_hint) or ""
+        return await self._call("problem", as_hint) or ""
 
     # How a call is made
 
-    async def _call(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> T:
+    async def _call(self, method: str, check: Callable[[Any], T], *given: Any, **offered: Any) -> T:
+        """Call a method of the engine with copies of the arguments that it declares."""
+
+        def work() -> object:
+            return call_accepted(getattr(self.engine, method), *copied(list(given)), **copied(offered))
+
+        return await self._run(method, work, check)
+
+    async def _run(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> T:
         self._callers += 1
         is_wanted = asyncio.Event()
         is_wanted.set()
         try:
             await self._free.acquire()
             # The engine is free when its thread is done, not when a cancelled caller stops waiting for it.
-            watched = self._begun(method, partial(self._run, method, work, check), is_wanted)
+            in_thread = partial(self._in_thread, method, work, check)
+            watched = asyncio.create_task(self._watched(method, in_thread, is_wanted))
+            watched.add_done_callback(mark_exception_seen)
             return await asyncio.shield(watched)
         except asyncio.CancelledError:
             is_wanted.clear()
@@ -267,28 +246,13 @@ class EngineRunner:
         finally:
             self._callers -= 1
 
-    def _begun(
-        self, method: str, work: Callable[[], _Returned[T]], is_wanted: asyncio.Event
-    ) -> asyncio.Task[T]:
+    async def _watched(self, method: str, work: Callable[[], _Returned[T]], is_wanted: asyncio.Event) -> T:
+        """Run a call until its deadline, even if the caller is cancelled; a failure then is not the engine's."""
+        seconds = self._seconds[method]
         try:
             if self.is_abandoned:
                 raise EngineFailed("It did not return from an earlier call.", method=self._hung_in)
-            ended = run_in_daemon_thread(work, f"context engine: {method}")
-        except RuntimeError as error:
-            self._free.release()
-            log.warning("engine.no_thread", method=method, error=str(error))
-            raise self._noted(EngineFailed("No thread can be started.", method=method)) from None
-        except EngineFailed:
-            self._free.release()
-            raise
-        watched = asyncio.create_task(self._watched(method, ended, is_wanted))
-        watched.add_done_callback(mark_exception_seen)
-        return watched
-
-    async def _watched(self, method: str, ended: asyncio.Future[_Returned[T]], is_wanted: asyncio.Event) -> T:
-        """Watch a call until its deadline, even if the caller is cancelled; a failure then is not the engine's."""
-        seconds = self._seconds[method]
-        try:
+            ended = self._begun(method, work)
             await _wait(ended, seconds)
             self._hung_in = "" if ended.done() else method
         finally:
@@ -302,7 +266,7 @@ class EngineRunner:
             raise self._noted(EngineFailed(f"`{method}` raised an error.", method=method))
         returned = ended.result()
         self.state = returned.state
-        for failure in returned.beside:
+        for failure in returned.other_failures:
             self._noted(failure)
         if isinstance(returned.error, EngineFailed) and is_wanted.is_set():
             self._noted(returned.error)
@@ -312,6 +276,13 @@ class EngineRunner:
             raise returned.error
         return returned.value  # type: ignore[return-value]  # None is a T where there is no error
 
+    def _begun(self, method: str, work: Callable[[], _Returned[T]]) -> asyncio.Future[_Returned[T]]:
+        try:
+            return run_in_daemon_thread(work, f"context engine: {method}")
+        except RuntimeError as error:
+            log.warning("engine.no_thread", method=method, error=str(error))
+            raise self._noted(EngineFailed("No thread can be started.", method=method)) from None
+
     def _noted(self, failure: EngineFailed) -> EngineFailed:
         if failure.method not in _QUIET or self.is_abandoned:
             self._on_failure(failure)
@@ -319,57 +290,54 @@ class EngineRunner:
 
     # In the engine's thread. Only logging the engine's own error may raise here: see `_watched`.
 
-    def _run(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> _Returned[T]:
-        beside: list[EngineFailed] = []
+    def _in_thread(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> _Returned[T]:
+        """Report usage, make the call and read the attributes."""
+        called, failures = {method}, list[EngineFailed]()
+
+        def attempt(member: str, work: Callable[[], object], check: Callable[[Any], V], otherwise: V) -> V:
+            called.add(member)
+            try:
+                return self._tried(member, work, check)
+            except EngineFailed as failure:
+                failures.append(failure)
+                return otherwise
+
         reported, self._reported = self._reported, []
         for usage in reported:
-            told = partial(self._tell, usage)
-            _, failure = self._tried("update_from_response", told, as_nothing)
-            beside += [failure] if isinstance(failure, EngineFailed) else []
-        value, error = self._tried(method, work, check)
-        is_there = method != "__init__" or error is None
-        state = self._read(beside) if is_there else EngineState()
-        failed = {failure.method for failure in beside} | ({method} if error else set())
-        called = {method, *(["update_from_response"] if reported else []), *(_ATTRIBUTES if is_there else [])}
-        return _Returned(value, error, sorted(called - failed - {"compress"}), beside, state)
+            attempt("update_from_response", partial(self._tell, usage), as_nothing, None)
+        value: T | None = None
+        error: HermesError | None = None
+        try:
+            value = self._tried(method, work, check)
+        except (EngineFailed, InvalidCompaction) as raised:
+            error = raised
+        state = EngineState()
+        if method != "__init__" or error is None:
+            state = EngineState(
+                attempt("threshold_tokens", lambda: self.engine.threshold_tokens, as_tokens, 0),
+                attempt("last_outcome", lambda: self.engine.last_outcome, as_outcome, None),
+                attempt("has_fallback_summary", lambda: self.engine.has_fallback_summary, as_flag, False),
+            )
+        failed = {failure.method for failure in failures} | ({method} if error else set())
+        return _Returned(value, error, called - failed - {"compress"}, failures, state)
 
     def _tell(self, usage: dict[str, int]) -> object:
         return call_accepted(self.engine.update_from_response, usage)
 
-    def _read(self, beside: list[EngineFailed]) -> EngineState:
-        def read(name: str, attribute: Callable[[], object], check: Callable[[Any], T], otherwise: T) -> T:
-            value, failure = self._tried(name, attribute, check)
-            if isinstance(failure, EngineFailed):
-                beside.append(failure)
-                return otherwise
-            return value  # type: ignore[return-value]
-
-        return EngineState(
-            read("threshold_tokens", lambda: self.engine.threshold_tokens, as_tokens, 0),
-            read("last_outcome", lambda: self.engine.last_outcome, as_outcome, None),
-            read("has_fallback_summary", lambda: self.engine.has_fallback_summary, as_flag, False),
-        )
-
-    def _tried(
-        self, method: str, work: Callable[[], object], check: Callable[[Any], T]
-    ) -> tuple[T | None, HermesError | None]:
+    def _tried(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> T:
         how = "raised an error"
         try:
             with foreign_code(InvalidCompaction):
                 value = work()
                 how = "returned a value that cannot be used"
-                return check(_no_coroutine(value)), None
-        except InvalidCompaction as error:
-            return None, error
+                return check(_no_coroutine(value))
         except ForeignError as failure:
-            self._log(method, how, failure.error)
-            return None, EngineFailed(f"`{method}` {how}.", method=method)
-
-    def _log(self, method: str, how: str, error: BaseException) -> None:
-        """Log an error in the engine's thread, because the error's `__str__` is foreign code that may raise or hang."""
-        shown = None if method in self._failing else error
-        self._failing.add(method)
-        log.warning("engine.failed", method=method, how=how, error=type(error).__name__, exc_info=shown)
+            # Logged here, because the error's `__str__` is foreign code that may raise or hang.
+            shown = None if method in self._failing else failure.error
+            self._failing.add(method)
+            kind = type(failure.error).__name__
+            log.warning("engine.failed", method=method, how=how, error=kind, exc_info=shown)
+            raise EngineFailed(f"`{method}` {how}.", method=method) from None
 
 
 async def _wait(ended: asyncio.Future[Any], seconds: float) -> None:

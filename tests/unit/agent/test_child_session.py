@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.child_session import child_session_from, for_engine
+from agent.context.child_session import as_messages, child_session_from, for_engine
 from agent.errors import InvalidCompaction
 from agent.messages import Message, ToolCall
 from tests.support.hostile_engine import BAD_LISTS
@@ -68,7 +68,7 @@ def call(**changed: Any) -> list[dict[str, Any]]:
 def test_nonsense_is_an_invalid_compaction(returned: object) -> None:
     """The host can catch one thing."""
     with pytest.raises(InvalidCompaction):
-        child_session_from(GIVEN, returned, HISTORY)
+        child_session_from(GIVEN, as_messages(returned), HISTORY)
 
 
 def test_a_shortened_request_is_taken() -> None:
@@ -94,8 +94,8 @@ def test_what_a_model_wrote_may_be_kept_as_it_is() -> None:
 def test_an_engine_may_mark_its_dicts() -> None:
     """Keys that nobody knows are left out, also where no JSON can be made of them."""
     marked = [{**message, "_node": object()} for message in GIVEN]
-    assert child_session_from(GIVEN, marked, HISTORY) is None
-    plan = child_session_from(GIVEN, [marked[0], marked[-1]], HISTORY)
+    assert child_session_from(GIVEN, as_messages(marked), HISTORY) is None
+    plan = child_session_from(GIVEN, as_messages([marked[0], marked[-1]]), HISTORY)
     assert plan is not None and plan.context == [HISTORY[-1].id]
 
 
@@ -117,7 +117,7 @@ odd = st.builds(
 def test_whatever_it_returns(returned: list[object]) -> None:
     """A plan that can be stored, or an InvalidCompaction."""
     try:
-        plan = child_session_from(GIVEN, returned, HISTORY)
+        plan = child_session_from(GIVEN, as_messages(returned), HISTORY)
     except InvalidCompaction:
         return
     for item in plan.context if plan else ():

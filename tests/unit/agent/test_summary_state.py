@@ -10,7 +10,7 @@ import pytest
 
 from agent.compression.ledger import Ledger
 from agent.compression.summary_message import find_earlier, ledger_of, state_of_engine, text_of_engine
-from agent.context.child_session import child_session_from, for_engine
+from agent.context.child_session import as_messages, child_session_from, for_engine
 from agent.context.live import LiveContext
 from agent.context_compressor import ContextCompressor
 from agent.errors import InvalidCompaction
@@ -179,7 +179,7 @@ def test_a_state_that_is_not_json_is_refused(state: object) -> None:
     given, history = given_and_history()
     written = {"role": "user", "content": "Shorter.", STATE: state}
     with pytest.raises(InvalidCompaction, match=r"state|JSON"):
-        child_session_from(given, [given[0], written, *given[2:]], history)
+        child_session_from(given, as_messages([given[0], written, *given[2:]]), history)
 
 
 async def test_state_is_stored_with_the_message(store: SqliteStore, place: Conversation) -> None:
