@@ -10,7 +10,6 @@ from agent.messages import ChatDict
 _FIRST_WAIT = 60.0
 _LONGEST_WAIT = 3_600.0
 _DOUBLINGS = 10
-"""More doublings would only exceed the longest wait."""
 
 
 class Backoff:
@@ -47,7 +46,7 @@ class NoGain(Backoff):
         self._before: tuple[int, float | None] = (0, None)
 
     def clear(self) -> None:
-        """Forgets the strikes from before a compaction too, so that using its result does not bring them back."""
+        """Forget also the strikes from before a compaction, so that using its result does not bring them back."""
         super().clear()
         self._before = (0, None)
 
@@ -56,7 +55,7 @@ class NoGain(Backoff):
         self._awaits_usage = True
 
     def used(self) -> None:
-        """The conversation goes on with the result."""
+        """Note that the conversation continues with the result."""
         self.strikes, self._until = self._before
         self._awaits_usage = True
 
@@ -90,7 +89,6 @@ class CompactionMemo:
         *,
         seconds: float = math.inf,
     ) -> None:
-        """Remember the result of a compaction, for `seconds` at most."""
         self._messages = list(messages)
         self._focus = focus
         self._result = result

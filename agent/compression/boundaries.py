@@ -1,7 +1,7 @@
 """Boundaries of a compaction: the head and the tail stay, the middle between them is summarised.
 
 The tail starts where the token budget, counted back from the end, is used up, and has a minimum number of messages. It
-never starts inside a tool group. Pinned messages (`agent/compression/pinned.py`) before the tail are kept ahead of it.
+never starts inside a tool group. Pinned messages (`agent/compression/pinned.py`) stay before it.
 
 If the tail is too large, it is reduced in this order: truncate tool results, the largest first and those of the last
 group last; truncate other very large messages; drop messages below the minimum number; truncate everything that is not
@@ -29,7 +29,6 @@ from agent.messages import ChatDict, next_group
 from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough
 
 PROTECT_FIRST_N = 3
-"""The system prompt and the first exchange."""
 _PINNED_SHARE = 0.75
 """Share of the window up to which pinned answers stay whole. The rest is for the next answer and estimation errors."""
 _GOAL = 0.6
@@ -41,7 +40,7 @@ Align = Callable[[Sequence[ChatDict], int], int]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in tokens, and a number of messages."""
+    """Token counts, and a number of messages."""
 
     window: int
     threshold: int
@@ -62,7 +61,6 @@ class History:
     """Tokens of each message. The system prompt counts with its note, so that the note does not move a boundary."""
     earlier: PreviousSummary | None
     foreign: Collection[int]
-    """Indices of messages that other engines wrote."""
     tokens: int
     """Tokens of all messages as they were given."""
 
@@ -82,17 +80,15 @@ class Cut:
     """Indices into the message list, and shortened copies of messages that stay."""
 
     head_end: int
-    ahead: tuple[int, ...]
-    """Pinned messages, kept ahead of the tail."""
+    before_tail: tuple[int, ...]
     tail_start: int
     middle: tuple[int, ...]
     """Messages to summarise, without an earlier summary."""
     stages: tuple[dict[int, ChatDict], ...]
     """Copies, by index. The first stage has those of the head only; each goes further than the one before."""
     tokens: int
-    """Of head and tail as they are."""
+    """Tokens of head and tail as they are."""
     least_tokens: int
-    """The same with all copies."""
 
 
 def find_head(read: History, align: Align) -> tuple[int, int]:
@@ -145,8 +141,7 @@ class _TailFitter:
         self._head_end, self._first = find_head(read, align)
         self._pinned = self._affordable(find_pinned(read.messages, _unsaid(read)))
         self._start = find_tail(read, self._first, limits, align)
-        self._extra: set[int] = set()
-        """Kept ahead of the tail beside what is pinned."""
+        self._kept_for_roles: set[int] = set()
         self._ceiling = 0
 
     def bound_head(self) -> None:
@@ -198,7 +193,7 @@ class _TailFitter:
             if begin == self._start:
                 self._start = candidate
             else:
-                self._extra.update(range(candidate, begin))
+                self._kept_for_roles.update(range(candidate, begin))
 
     def cut(self) -> Cut:
         kept, earlier = set(self._kept()), self._read.earlier
@@ -207,7 +202,7 @@ class _TailFitter:
         stay = [*range(self._head_end), *kept]
         return Cut(
             head_end=self._head_end,
-            ahead=tuple(i for i in self._kept() if i < self._start),
+            before_tail=tuple(i for i in self._kept() if i < self._start),
             tail_start=self._start,
             middle=tuple(middle),
             stages=tuple(self._stages),
@@ -266,13 +261,13 @@ class _TailFitter:
 
         A reply stays with its pinned answer if another answer would follow: roles must alternate.
         """
-        ahead = sorted(i for i in self._pinned | self._extra if self._first <= i < self._start)
+        before_tail = sorted(i for i in self._pinned | self._kept_for_roles if self._first <= i < self._start)
         replies = {
             index + 1
-            for index, following in pairwise((*ahead, self._start))
+            for index, following in pairwise((*before_tail, self._start))
             if self._roles(index, index + 1, following) == ("assistant", "user", "assistant")
         }
-        return [*sorted({*ahead, *replies}), *range(self._start, len(self._messages))]
+        return [*sorted({*before_tail, *replies}), *range(self._start, len(self._messages))]
 
     def _tokens(self) -> int:
         return sum(self._sizes[i] for i in self._kept())

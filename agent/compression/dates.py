@@ -14,7 +14,6 @@ from agent.messages import CREATED_AT, ChatDict, text_of
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = len("Wed 2026-11-18")
 _SHOWN_BEGINNING = 60
-"""Characters by which a message can be found again."""
 _MOST_DAYS = 40
 
 _PERIOD = "morning|afternoon|evening|night|week|weekend|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -32,7 +31,7 @@ _RELATIVE = re.compile(
 
 
 def said_at(message: ChatDict) -> str:
-    """`Wed 2026-11-18 09:12`; empty where the host does not say."""
+    """Return `Wed 2026-11-18 09:12`; empty if the host gives no time."""
     moment = message.get(CREATED_AT)
     if not isinstance(moment, int | float) or not moment > 0:
         return ""
@@ -44,12 +43,12 @@ def said_at(message: ChatDict) -> str:
 
 
 def day_of(message: ChatDict) -> str:
-    """`Wed 2026-11-18`; empty where the host does not say."""
+    """Return `Wed 2026-11-18`; empty if the host gives no time."""
     return said_at(message)[:_DAY]
 
 
 def with_day(sentence: str, day: str) -> str:
-    """The sentence word for word, with the day it was said beside it if it speaks of time as seen from there."""
+    """Return the sentence, with the day on which it was said if it has a relative time."""
     return f"{sentence} (said on {day})" if day and _RELATIVE.search(sentence) else sentence
 
 

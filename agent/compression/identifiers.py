@@ -15,7 +15,6 @@ _SHORTEST_NUMBER = 5
 _MAX_URL = 200
 _MAX_EFFECTS = 200
 _MAX_IDENTIFIERS = 500
-"""More than a ledger has room for."""
 _SHOWN_ARGUMENTS = 120
 _SHOWN_RESULT = 60
 
@@ -32,9 +31,7 @@ _NUMBER = re.compile(
 )
 _FILE_NAME = re.compile(r"[\w.+~-]*[A-Za-z0-9_-]{2}\.[a-z][a-z0-9]{0,4}")
 _CODE = re.compile(r"[A-Z]{6}")
-"""A booking code may well have no digit in it."""
 _ADDRESS = re.compile(r"@|^[/~.\\]|[\d_.]|[/\\].*[/\\]")
-"""A path, not `and/or`."""
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[A-Za-z]")
 
@@ -77,8 +74,7 @@ _MOST_PHRASE = 60
 _AROUND = 50
 """Characters on each side of a number in which its phrase begins and ends."""
 _DIGITS = re.compile(r"\d+")
-_PHRASE_CHARACTERS = 200_000
-"""Texts are searched for phrases as far as this, the newest first."""
+_MAX_PHRASE_SEARCH = 200_000
 
 _OWN_ID = re.compile(r"msg_[0-9a-z]{26}")
 """Ids of original messages, which truncated messages mention. They are not the user's identifiers."""
@@ -97,10 +93,7 @@ _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def find_identifiers(words: Iterable[str]) -> list[str]:
-    """Codes, ids, numbers, paths, file names, addresses: each once, in order, until there are more than enough.
-
-    Give the vocabulary, not the text.
-    """
+    """Return codes, ids, numbers, paths, file names and addresses, each once, from a vocabulary."""
     found: dict[str, None] = {}
     for word in words:
         if len(found) >= _MAX_IDENTIFIERS:
@@ -115,9 +108,9 @@ def find_identifiers(words: Iterable[str]) -> list[str]:
 
 
 def find_phrases(texts: Iterable[str]) -> list[str]:
-    """Identifiers that need the word before them, such as `invoice 4711`: each once. Give the newest text first."""
+    """Return identifiers such as `invoice 4711`, each once. Give the newest text first."""
     found: dict[str, str] = {}
-    room = _PHRASE_CHARACTERS
+    room = _MAX_PHRASE_SEARCH
     for text in texts:
         if room <= 0 or len(found) >= _MAX_IDENTIFIERS:
             break
@@ -132,7 +125,7 @@ def find_phrases(texts: Iterable[str]) -> list[str]:
 
 
 def _around_digits(text: str) -> Iterator[str]:
-    """Most of a text is far from any number, and a search is not cheap."""
+    """Yield the text around numbers, because searching all of it is slow."""
     start = end = 0
     for digits in _DIGITS.finditer(text):
         if digits.start() > end + _AROUND:
@@ -145,7 +138,7 @@ def _around_digits(text: str) -> Iterator[str]:
 
 
 def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool]) -> list[str]:
-    """One line for each of the newest calls that changed something, with the beginning of its result."""
+    """Return a line for each of the newest calls that changed something, with the beginning of its result."""
     lines: list[str] = []
     results: dict[str, ChatDict] = {}
     for message in reversed(messages):

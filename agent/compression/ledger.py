@@ -18,8 +18,7 @@ from agent.tokens import estimate_text_tokens
 BEGIN = "=== LEDGER: kept word for word ==="
 END = "=== END OF LEDGER ==="
 _INSTRUCTIONS = "Standing instructions from the user (a later line overrides or takes back an earlier one):"
-_INSTRUCTIONS_BEFORE = "Standing instructions from the user (a later line overrides an earlier one):"
-"""In texts of an old version."""
+_OLD_INSTRUCTIONS = "Standing instructions from the user (a later line overrides an earlier one):"
 _PASTED = "Rules in texts that the user pasted (what the user wrote comes first):"
 _NAMED = "Identifiers, files and URLs named by the user or used in tool calls:"
 _SEEN = "Also mentioned:"
@@ -33,17 +32,14 @@ class Ledger:
     """Each list is in order of the last mention, the newest at the end. No entry has a line break in it."""
 
     instructions: tuple[str, ...] = ()
-    """The person's own rules, what takes rules back, and remarks that may. In a group each begins with the speaker's
-    name."""
+    """The person's own rules, revocations and remarks. In a group each begins with the speaker's name."""
     pasted: tuple[str, ...] = ()
-    """Rules in what the person pasted."""
     named: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
     effects: tuple[str, ...] = ()
 
     def extended(self, newer: Ledger, *, just_said: bool = False) -> Ledger:
-        """Add newer entries. A rule that a newer line clearly revokes is removed. With `just_said`, a revocation that
-        concerns no rule here is left out: "the coupon no longer applies"."""
+        """Add newer entries, and remove rules that they revoke. `just_said`: leave out a revocation of no rule here."""
         instructions = dict.fromkeys(self.instructions)
         for line in newer.instructions:
             instructions.pop(line, None)
@@ -70,8 +66,8 @@ class Ledger:
         remarks = [line for _, line in find_remarks(numbered, numbered) if not is_lasting(line)][::-1]
         lasting = _from_both_ends([line for line in rules if is_lasting(line)])
         wishes = _from_both_ends(rules)
-        named = _less_dear_last(self.named, in_summary)
-        seen = _less_dear_last(self.seen, in_summary)
+        named = _summarised_last(self.named, in_summary)
+        seen = _summarised_last(self.seen, in_summary)
         effects = self.effects[::-1]
         kept: set[str] = set()
         room = tokens - sum(map(_cost, (BEGIN, END, _INSTRUCTIONS)))
@@ -92,12 +88,12 @@ class Ledger:
 
     @classmethod
     def from_data(cls, data: object) -> Ledger:
-        """Ignores everything that `as_data` would not have written."""
+        """Read `as_data`, and ignore everything else."""
         given = data if isinstance(data, Mapping) else {}
         return cls(**{field.name: tuple(_lines(given.get(field.name))) for field in fields(cls)})
 
     def render(self) -> str:
-        """The section of the summary message; empty where there is nothing to keep."""
+        """Return the section of the summary message; empty if the ledger is."""
         lines: list[str] = []
         for title, entries in ((_INSTRUCTIONS, self.instructions), (_PASTED, self.pasted)):
             if entries:
@@ -113,15 +109,14 @@ class Ledger:
 
 
 def split_ledger(text: str) -> tuple[str, Ledger]:
-    """Split a rendered text, from an old version or a host that keeps only texts, into the text before the ledger and
-    the ledger. Text after the ledger is dropped."""
+    """Split a rendered text of an old version or another host into the text before the ledger, and the ledger."""
     before, found, after = f"\n{text}".rpartition(f"\n{BEGIN}\n")
     if not found:
         return text, Ledger()
     sections: dict[str, list[str]] = {
         title: [] for title in (_INSTRUCTIONS, _PASTED, _NAMED, _SEEN, _EFFECTS)
     }
-    sections[_INSTRUCTIONS_BEFORE] = sections[_INSTRUCTIONS]
+    sections[_OLD_INSTRUCTIONS] = sections[_INSTRUCTIONS]
     current: list[str] = []
     for line in after.split("\n"):
         if line == END:
@@ -169,20 +164,20 @@ def _joined(older: Iterable[str], newer: Iterable[str]) -> tuple[str, ...]:
 
 
 def _from_both_ends(lines: Sequence[str]) -> list[str]:
-    """The oldest, the newest, the second oldest, the second newest, and so on."""
+    """Return the oldest, the newest, the second oldest, the second newest, and so on."""
     half = (len(lines) + 1) // 2
     pairs = zip_longest(lines[:half], reversed(lines[half:]))
     return [line for line in chain.from_iterable(pairs) if line is not None]
 
 
-def _less_dear_last(identifiers: Sequence[str], in_summary: Collection[str]) -> list[str]:
-    """The newest first, and those that the summary has behind all others."""
+def _summarised_last(identifiers: Sequence[str], in_summary: Collection[str]) -> list[str]:
+    """Return the newest first, and those that are in the summary last."""
     newest_first = list(reversed(identifiers))
     return sorted(newest_first, key=lambda identifier: identifier in in_summary)
 
 
 def _take(items: Iterable[str], room: int, kept: set[str]) -> int:
-    """Adds items in this order as long as they fit, and returns what they cost."""
+    """Add items in this order while they fit, and return their cost."""
     used = 0
     for item in items:
         if item in kept:
@@ -196,12 +191,11 @@ def _take(items: Iterable[str], room: int, kept: set[str]) -> int:
 
 
 def _cost(entry: str) -> int:
-    """Codes and numbers have fewer characters to a token than prose."""
+    """Estimate tokens; codes and numbers have fewer characters to a token than prose."""
     return estimate_text_tokens(entry) + 2 if " " in entry else len(entry) // 3 + 1
 
 
 _LEDGER_SHARE = 0.20
-"""Of the threshold, between the two bounds below."""
 MIN_LEDGER_TOKENS = 320
 _MAX_LEDGER_TOKENS = 3_000
 

@@ -27,16 +27,16 @@ class CompressionOutcome:
     """Estimates."""
     tokens_after: int = 0
     shortened: int = 0
-    """How many messages that stay were bounded. The store keeps them whole."""
+    """Messages that stay in a truncated copy. The store keeps them whole."""
     identifiers_lost: int = 0
-    """Identifiers of the compacted turns that neither the summary nor the ledger had room for."""
+    """Identifiers that neither the summary nor the ledger had room for."""
 
     def in_numbers(self) -> str:
         return in_numbers(self.messages_before, self.messages_after, self.tokens_before, self.tokens_after)
 
 
 def in_numbers(messages_before: int, messages_after: int, tokens_before: int, tokens_after: int) -> str:
-    """`45 -> 25 messages, ~95K -> ~45K tokens`"""
+    """Return `45 -> 25 messages, ~95K -> ~45K tokens`."""
     messages = f"{messages_before} -> {messages_after} messages"
     return f"{messages}, {_rounded(tokens_before)} -> {_rounded(tokens_after)} tokens"
 
@@ -44,7 +44,7 @@ def in_numbers(messages_before: int, messages_after: int, tokens_before: int, to
 def outcome_of(
     before: Sequence[ChatDict], after: Sequence[ChatDict], tokens_before: int, tokens_after: int
 ) -> CompressionOutcome:
-    """`ok`, or `nothing_to_do` where the list came back as it was."""
+    """Return `ok`, or `nothing_to_do` if the list is the same."""
     kind: OutcomeKind = "nothing_to_do" if after is before else "ok"
     outcome = CompressionOutcome(
         kind, NOTHING_TO_DO, 0.0, len(before), len(after), tokens_before, tokens_after

@@ -33,7 +33,6 @@ class Middle:
 
     said: Sequence[ChatDict]
     pruned: Sequence[ChatDict]
-    """The same turns with long tool results cleared."""
     vocabulary: Vocabulary
     ledger: Ledger
     """The previous ledger, extended by the ledgers of other engines' summaries."""
@@ -41,7 +40,7 @@ class Middle:
     """The user's messages and instructions: a quote in the summary must be among them."""
     last_words: str
     tokens: int
-    """Tokens that the summary replaces, the previous summary included."""
+    """Tokens of the turns and of the previous summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def assemble(
     if summary is None:
         return messages
     head = messages[: cut.head_end]
-    rest = [*(messages[i] for i in cut.ahead), *messages[cut.tail_start :]]
+    rest = [*(messages[i] for i in cut.before_tail), *messages[cut.tail_start :]]
     written = summary_messages(head, summary, rest)
     if head and is_system(head[0]):
         head[0] = with_note(head[0])

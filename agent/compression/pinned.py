@@ -17,15 +17,12 @@ from agent.messages import ChatDict, text_of
 from agent.untrusted import own_words
 
 _FEWEST_OPTIONS = 2
-_MOST_REPLIES = 4
-"""After so many messages of the user the options are not open any more."""
+_MAX_REPLIES_TO_OPEN_OPTIONS = 4
 _LONGEST_REPLY = 600
 """Characters. A longer message is a new task."""
-_SEARCHED = 40
-"""Messages of user and assistant that are looked through for open options."""
+_MAX_SEARCHED_MESSAGES = 40
 
 _LABEL_AREA = 24
-"""Characters at the beginning of a line that may contain the label of an option."""
 _OPTION = re.compile(
     r"[\s*_#>|(]*(?:[-•·–—*]\s|(?:option\s+)?(?:\d{1,2}|[a-z])[.):\]|*]|[①-⑳]|\d\ufe0f?\u20e3)", re.I
 )
@@ -67,7 +64,7 @@ _NUMBER = re.compile(
     re.I,
 )
 """Not a time, an amount or a date."""
-_COMMON = (
+_COMMON_WORDS = (
     r"aber|about|after|again|alle|alles|also|auch|back|because|been|before|being|both|could|"
     r"dann|dass|dein|diese|doch|does|done|each|eine|einen|einer|etwas|even|ever|every|"
     r"everything|first|from|ganz|gibt|give|good|gute|habe|haben|have|here|heute|hier|immer|"
@@ -79,14 +76,13 @@ _COMMON = (
     r"warum|weil|well|wenn|werden|were|what|when|where|which|while|wieder|will|wird|with|wohl|"
     r"would|your|über"
 )
-"""Words that say nothing about which option is meant."""
-_WORD = re.compile(rf"\b(?!(?:{_COMMON})\b)\w{{4,40}}", re.I)
+_WORD = re.compile(rf"\b(?!(?:{_COMMON_WORDS})\b)\w{{4,40}}", re.I)
 _DIGITS = re.compile(r"[0-9]{1,2}")
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """Indices into a message list."""
+    """Indices of messages that stay word for word."""
 
     request: int | None = None
     note: int | None = None
@@ -94,11 +90,10 @@ class Pinned:
     answer: int | None = None
     """The answer that the request replies to; once the request is answered, its own answer."""
     offer: int | None = None
-    """The answer whose options are open."""
 
 
 def find_pinned(messages: Sequence[ChatDict], unsaid: Collection[int]) -> Pinned:
-    """`unsaid` are the messages that an engine wrote."""
+    """Find the pinned messages. `unsaid` are the indices of messages that an engine wrote."""
     request = _newest(messages, len(messages), "user", unsaid)
     if request is None:
         return Pinned()
@@ -137,15 +132,17 @@ def has_chosen(reply: str, offer: str) -> bool:
 
 
 def _open_offer(messages: Sequence[ChatDict], end: int, unsaid: Collection[int]) -> int | None:
-    """The newest answer with options before `end` that no message behind it has settled."""
+    """Return the newest answer before `end` whose options are still open."""
     replies: list[str] = []
     said = (i for i in range(end - 1, -1, -1) if _is_said(messages[i]) and i not in unsaid)
-    for index in islice(said, _SEARCHED):
+    for index in islice(said, _MAX_SEARCHED_MESSAGES):
         text = text_of(messages[index])
         if messages[index]["role"] == "user":
             replies.append(own_words(text))
         elif offers_options(text):
-            settled = len(replies) >= _MOST_REPLIES or any(has_chosen(reply, text) for reply in replies)
+            settled = len(replies) >= _MAX_REPLIES_TO_OPEN_OPTIONS or any(
+                has_chosen(reply, text) for reply in replies
+            )
             return None if settled else index
     return None
 
@@ -158,7 +155,7 @@ def _newest(messages: Sequence[ChatDict], before: int, role: str, unsaid: Collec
 
 
 def _is_said(message: ChatDict) -> bool:
-    """Return whether the user said it, or the assistant as an answer. Text beside a tool call is not an answer."""
+    """Return whether the user said it, or the assistant as an answer, not beside a tool call."""
     if message.get("role") == "assistant":
         return bool(message.get("content")) and not message.get("tool_calls")
     return message.get("role") == "user"
@@ -169,7 +166,7 @@ def _options(text: str) -> list[str]:
 
 
 def _labels(options: Sequence[str]) -> set[str]:
-    """The numbers before the options, or their places where these have none."""
+    """Return the numbers of the options, or their positions if they have none."""
     found = (_OPTION.match(option[:_LABEL_AREA]) for option in options)
     numbers = {number for label in found if label for number in _DIGITS.findall(label[0])}
     return numbers or {str(place) for place in range(1, len(options) + 1)}

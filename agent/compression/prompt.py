@@ -98,7 +98,7 @@ When the messages above were said: each line has the first message of a day by i
 {days}"""
 
 INSTRUCTIONS = (TEMPLATE, _TASK, _FOCUS, _UPDATE, _REPLACE, _DATA, _FORK, _DAYS)
-"""All that a summariser is told. None of it belongs into a summary."""
+"""All texts of the prompts. None of them belongs into a summary."""
 
 _SHOWN_UNTIL = 200
 _SHOWN_ARGUMENTS = 1_000
@@ -110,7 +110,7 @@ _UNFIT_FOR_A_LABEL = re.compile(r"[^\w.@ -]")
 def build_prompt(
     record: str, tokens: int, *, earlier: str = "", earlier_is_extract: bool = False, focus: str | None = None
 ) -> str:
-    """The whole prompt for one call. `record` comes from `record_of`."""
+    """Build the prompt for one call. `record` comes from `record_of`."""
     # Asked for less than the limit, because a summary that runs into it is cut off and lost.
     parts = [_TASK.format(template=TEMPLATE, tokens=max(50, tokens * 3 // 4))]
     if focus:
@@ -124,20 +124,19 @@ def build_prompt(
 
 
 def build_fork_prompt(until: str, tokens: int, *, focus: str | None = None, days: Sequence[str] = ()) -> str:
-    """The instruction alone, for a model that has the whole conversation before it, but not when it was said."""
+    """Build the instruction for a model that has the conversation before it, but no times."""
     head = build_prompt("", tokens, focus=focus)
     prompt = head + _FORK.format(until=_quoted("> ", until[:_SHOWN_UNTIL]))
     return prompt + _DAYS.format(days=_quoted("> ", "\n".join(days))) if days else prompt
 
 
 def record_of(messages: Iterable[ChatDict]) -> list[str]:
-    """One block for each message, with its role at the start of every line and when it was said in the first; what
-    others wrote in a user's message is a block of its own."""
+    """Return a block for each message, and one for text of others in it. Each line begins with its speaker."""
     return [block for message in messages for block in _dated(_blocks(message), said_at(message)) if block]
 
 
 def pieces_of(blocks: Sequence[str], tokens: int) -> list[str]:
-    """The blocks, joined into records of at most so many tokens each. Nothing is left out."""
+    """Join the blocks into records of at most `tokens` each, without a loss."""
     whole = "\n".join(blocks)
     size = estimate_text_tokens(whole)
     if size <= tokens:
@@ -191,7 +190,7 @@ def _quoted(label: str, text: str) -> str:
 
 
 def _parts(block: str, tokens: int) -> Iterator[str]:
-    """A message that is too long for one piece, cut wherever it must be, with its label and time on every part."""
+    """Split a long message into parts that each begin with its label and time."""
     label = block[: block.index("] ") + 2]
     if dated := _DATED.match(block):
         label = dated[0]

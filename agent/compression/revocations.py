@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import Literal
 
 Kind = Literal["annulment", "permission", "release"]
-"""A permission takes back what was forbidden, a release what was asked for, an annulment either."""
+"""A permission revokes a prohibition, a release a request, an annulment either."""
 
-Placed = tuple[int, str]
+NumberedLine = tuple[int, str]
 """A line, and the number of the message that holds it."""
 
 _RULE = r"(?:rules?|instructions?|restrictions?|bans?|polic(?:y|ies)|preferences?)"
@@ -102,7 +102,6 @@ _NAMES_RULE = re.compile(
     r"|reglas?|regras?|regol[ae]|règles?|dije|disse|detto|dit|правил\w*|сказал\w?|говорил\w?)\b|\blimit (?:is|has been) lifted\b"
     r"|规则|規則|规定|規定|我[说說讲講]|ルール|指示|言った|규칙|지시"
 )
-"""It says of itself that it is about what was said before."""
 _NEGATED = re.compile(
     rf"\b(?:don't|not|never|not to|(?<!can )(?<!could )(?<!would )(?<!will )you|they|he|she|always|keep|(?:told|tells|asked) (?:me|him|her|us|them) to) (?:ever |always |just |still )?{_ENGLISH_DROP}\b"
     r"|\b(?:says|reads|states): |\b(?:vergiss|vergesst|vergessen sie|ignoriere?)\b(?: \w+)? nicht\b"
@@ -240,9 +239,8 @@ def without_revoked(rules: Sequence[str], revocation: str) -> list[str]:
     return [rule for rule in rules if rule != meant[0] or not is_covered]
 
 
-def find_remarks(sentences: Sequence[Placed], rules: Sequence[Placed]) -> list[Placed]:
-    """Return the sentences that may change a rule which was said before them: for each rule those that share most with
-    it, the newest first."""
+def find_remarks(sentences: Sequence[NumberedLine], rules: Sequence[NumberedLine]) -> list[NumberedLine]:
+    """Return the sentences that may change an earlier rule: the closest for each rule, the newest first."""
     about = [
         (place, rule, _lasting_topics(_bare(rule))) for place, rule in rules if not revocation_kind(rule)
     ]
@@ -268,7 +266,7 @@ def find_remarks(sentences: Sequence[Placed], rules: Sequence[Placed]) -> list[P
 
 
 def topic_words(vocabulary: Iterable[str], rules: Iterable[str]) -> frozenset[str]:
-    """Return the words without which a message has no remark: they spare a look at most messages."""
+    """Return the words that a message with a remark must have, so that most messages are skipped."""
     starts = {start for rule in rules for start in _starts(_lasting_topics(_bare(rule)))}
     return frozenset(
         word for word in vocabulary if _UNSPACED.search(word) or not starts.isdisjoint(_starts(_topics(word)))
@@ -276,7 +274,6 @@ def topic_words(vocabulary: Iterable[str], rules: Iterable[str]) -> frozenset[st
 
 
 def _starts(topics: Iterable[str]) -> set[str]:
-    """Return the beginnings of words: two that are the same have it in common."""
     return {
         "language" if topic in _LANGUAGES else topic[: 2 if "\uac00" <= topic[0] <= "\ud7af" else 4]
         for topic in topics
@@ -284,16 +281,13 @@ def _starts(topics: Iterable[str]) -> set[str]:
 
 
 def _shared_topics(topic: Sequence[str], others: Sequence[str]) -> int:
-    """One language takes the place of another: "English is fine now" is about "answer in German"."""
+    """Count shared topics. Languages count as one topic: "English is fine now" is about "answer in German"."""
     same_kind = not _LANGUAGES.isdisjoint(topic) and not _LANGUAGES.isdisjoint(others)
     return _shared(topic, others) or int(same_kind)
 
 
 def speaker_in(text: str) -> str:
-    """Return the speaker's name as the host writes it in a group: at the start of the first line that is not a host's note.
-
-    The speaker's other lines are indented, except after a note about a truncated line.
-    """
+    """Return the speaker's name as the host writes it in a group: before the first line; other lines are indented."""
     lines = [line for line in text.split("\n", 20)[:20] if line.strip()]
     own = [(before, line) for before, line in pairwise(["", *lines]) if not line.startswith("[")]
     if all(line.startswith("  ") or before.startswith("[") for before, line in own[1:]):
@@ -314,7 +308,6 @@ def _bare(line: str) -> str:
 
 
 def _may_revoke(rule: str, revocation: str) -> bool:
-    """A line without a speaker is of a private chat."""
     speakers = {speaker_of(rule), speaker_of(revocation)} - {""}
     return len(speakers) < 2
 
@@ -329,7 +322,7 @@ def _plain(text: str) -> str:
 
 
 def _topics(text: str) -> list[str]:
-    """Words with a meaning of their own, shortened to what inflection leaves; pairs of signs where there are no spaces."""
+    """Return the words with a meaning, and pairs of signs in scripts without spaces."""
     plain = _plain(text)
     words = (
         _SAME.get(word, word)
@@ -354,7 +347,7 @@ def _shared(topic: Iterable[str], others: Sequence[str]) -> int:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Fridays and Friday, answering and answer, schicken and schick."""
+    """Compare stems: Fridays and Friday, answering and answer, schicken and schick."""
     if one == other:
         return True
     short, long = sorted((one, other), key=len)

@@ -23,8 +23,7 @@ MAX_CHARACTERS = 320
 """A longer sentence is cut, visibly. Pasted text has no sentences."""
 _LOOKED_AT = 2 * MAX_CHARACTERS
 """No more of a sentence is looked at, so that the search stays linear."""
-_MAX_LISTED = 8
-"""Lines taken from a list under "from now on:"."""
+_MAX_LIST_LINES = 8
 
 
 def _listed(*lines: str) -> tuple[str, ...]:
@@ -92,7 +91,7 @@ _COMMON = frozenset(_listed("please, from, make, have, time, every, each, must, 
 
 
 def _by_telling_word(phrases: Iterable[str]) -> dict[str, list[str]]:
-    """Each phrase under its least common word, between spaces: most messages have none of these words."""
+    """Index phrases by their least common word, which most messages do not have."""
     table: dict[str, list[str]] = {}
     for phrase in phrases:
         words = _WORD.findall(phrase)
@@ -131,7 +130,6 @@ _SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
 _ABBREVIATED = re.compile(
     r"(\b(?:[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|Hr|Fr|[Nn]r|vs|approx|ca|e\.g|i\.e|z\.B)\. )\n"
 )
-"""A full stop that ends no sentence."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*•·]|\d{1,2}[.)])\s*\S")
 
 _ONE_OFF = re.compile(
@@ -230,7 +228,7 @@ def is_lasting(instruction: str) -> bool:
 
 
 def telling_words(vocabulary: Iterable[str]) -> frozenset[str]:
-    """The words without which a message holds no instruction: they spare a look at most messages."""
+    """Return the words that a message with an instruction must have, so that most messages are skipped."""
     return frozenset(
         word
         for word in vocabulary
@@ -239,10 +237,7 @@ def telling_words(vocabulary: Iterable[str]) -> frozenset[str]:
 
 
 def find_instructions(text: str, before: str = "") -> list[str]:
-    """The sentences of a person's message that are meant to hold, in order, word for word.
-
-    `before` is the statement that the person made last before this message, for a message that only points to it.
-    """
+    """Return the sentences that are meant to last, in order. `before` is what "remember that" refers to."""
     found: list[str] = []
     lines = text.splitlines()
     listed_until = 0
@@ -263,7 +258,7 @@ def find_instructions(text: str, before: str = "") -> list[str]:
 
 
 def possible_remarks(text: str) -> list[str]:
-    """The sentences that are neither rules nor about this time only, nor longer than a remark."""
+    """Return the sentences that are short, and neither rules nor about this time only."""
     sentences = (sentence for line in text.splitlines() for sentence in _sentences(line))
     return [
         _one_line(sentence)
@@ -282,7 +277,7 @@ def last_statement(text: str) -> str:
 
 
 def is_pointer(sentence: str) -> bool:
-    """ "Remember that." """
+    """Recognise "Remember that" and the like."""
     words = " ".join(_WORD.findall(_plain(sentence)))
     return bool(_POINTER.match(words) or _POINTER_ANYWHERE.match("".join(_WORD.findall(sentence))))
 
@@ -324,7 +319,7 @@ def _is_once(sentence: str, plain: str) -> bool:
 
 
 def _is_report(sentence: str, plain: str) -> bool:
-    """ "It never works", not "never call me"."""
+    """Tell "it never works" from "never call me"."""
     if _is_told(plain, _ADVERBS):
         return True
     if _SUBJECT_BEFORE.search(plain) and not re.search(r"\b(?:must|should|shall)\b", plain):
@@ -341,7 +336,7 @@ def _is_report(sentence: str, plain: str) -> bool:
 
 
 def _is_told(plain: str, phrases: dict[str, list[str]]) -> bool:
-    """A story in English in which the phrase comes up late: "I felt better than I always do"."""
+    """Recognise English stories in which the phrase comes late: "I felt better than I always do"."""
     spaced = f" {plain} "
     places = [spaced.find(each) for word in set(plain.split()) for each in phrases.get(word, ())]
     places = [place for place in places if place >= 0]
@@ -378,7 +373,7 @@ def _sentences(line: str) -> list[str]:
 
 
 def _list_under(lines: Sequence[str], index: int) -> list[str]:
-    following = lines[index + 1 : index + 1 + _MAX_LISTED]
+    following = lines[index + 1 : index + 1 + _MAX_LIST_LINES]
     return list(takewhile(lambda line: _LIST_ITEM.match(line) is not None, following))
 
 

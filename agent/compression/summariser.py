@@ -13,7 +13,14 @@ from agent.auxiliary_client import CACHED_PREFIX_TASK, call_llm, context_length_
 from agent.compression.prompt import build_prompt, pieces_of, record_of
 from agent.compression.summary_check import without_own_marks
 from agent.compression.truncate import fair_cap
-from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
+from agent.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    EmptyAnswer,
+    HermesError,
+    QuotaExhausted,
+    StreamCut,
+)
 from agent.messages import ChatDict
 from agent.redaction import redact
 from agent.tokens import cut_to_tokens, estimate_text_tokens
@@ -26,12 +33,9 @@ Summarize = Callable[[str, int], str | None]
 _USABLE_WINDOW = 0.7
 """Token counts here are estimates; this much of the window is safe to fill."""
 _SMALLEST_PIECE = 256
-_MOST_PIECES = 16
-"""Model calls for one summary. A model that needs more has too small a window; another one is asked, or none."""
+_MAX_PIECES = 16
 _ANSWER_SHARE = 0.125
-"""The share of the window that a summary may take. It is in each prompt, and it is each answer."""
-_HALVINGS = 3
-"""How often the pieces are made smaller when the model says that they do not fit."""
+_MAX_HALVINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,10 @@ class SummaryTask:
     earlier_is_extract: bool = False
     focus: str | None = None
     fork_prompt: str = ""
-    """For a summariser that has the conversation before it."""
 
 
-class WindowTooSmall(Exception):
-    """The model would have to be asked too often, or cannot hold the earlier summary."""
+class SummaryFailed(Exception):
+    """A summariser raised an error of its own, or its window is too small for the conversation."""
 
 
 def ask_auxiliary(prompt: str, max_tokens: int) -> str | None:
@@ -94,10 +97,11 @@ def first_summary(
     reason = "no model is configured to write it"
     for ask, window in attempts:
         try:
-            with foreign_code(AuthenticationFailed, QuotaExhausted):  # engine authors may pass in `ask`
-                summary = write_summary(ask, task, window)
-        except ForeignError as failure:
-            reason = str(failure.error) or type(failure.error).__name__
+            summary = write_summary(ask, task, window)
+        except (AuthenticationFailed, QuotaExhausted):
+            raise
+        except (HermesError, SummaryFailed) as failure:
+            reason = str(failure) or type(failure).__name__
         else:
             if estimate_text_tokens(summary) < smaller_than:
                 return summary, ""
@@ -107,12 +111,12 @@ def first_summary(
 
 
 def write_summary(ask: Summarize, task: SummaryTask, window: int) -> str:
-    """Return a summary without secrets. Raises EmptyAnswer for an empty one, and all that the model raises."""
+    """Return a summary without secrets. Raises a HermesError of the model, EmptyAnswer or SummaryFailed."""
     if ask is ask_as_fork:
         if not task.fork_prompt:
             raise EmptyAnswer("Nothing was said that a fork could end at.")
-        return _clean(ask(task.fork_prompt, task.max_tokens))
-    for _ in range(_HALVINGS):
+        return _answer(ask, task.fork_prompt, task.max_tokens)
+    for _ in range(_MAX_HALVINGS):
         try:
             return _roll(ask, task, window)
         except ContextOverflow as overflow:
@@ -121,44 +125,48 @@ def write_summary(ask: Summarize, task: SummaryTask, window: int) -> str:
 
 
 def _roll(ask: Summarize, task: SummaryTask, window: int) -> str:
-    """Summarise piece by piece. Raises WindowTooSmall before the first call if that takes too many."""
+    """Summarise piece by piece. Raises SummaryFailed before the first call if that takes too many."""
     max_tokens = min(task.max_tokens, int(window * _ANSWER_SHARE))
     frame = estimate_text_tokens(build_prompt("-", max_tokens, focus=task.focus))
     earlier = max(estimate_text_tokens(task.earlier), max_tokens)
     room = int(window * _USABLE_WINDOW) - frame - earlier - max_tokens
     pieces = pieces_of(task.blocks, room) if room >= _SMALLEST_PIECE else []
-    if not 0 < len(pieces) <= _MOST_PIECES:
-        raise WindowTooSmall(f"a window of {window:,} tokens is too small to summarise this conversation")
+    if not 0 < len(pieces) <= _MAX_PIECES:
+        raise SummaryFailed(f"a window of {window:,} tokens is too small to summarise this conversation")
     summary, is_extract = task.earlier, task.earlier_is_extract
     for piece in pieces:
         prompt = build_prompt(
             piece, max_tokens, earlier=summary, earlier_is_extract=is_extract, focus=task.focus
         )
-        summary = _clean(ask(prompt, max_tokens))
+        summary = _answer(ask, prompt, max_tokens)
         is_extract = False
     return summary
 
 
-def _clean(answer: str | None) -> str:
+def _answer(ask: Summarize, prompt: str, max_tokens: int) -> str:
+    try:
+        with foreign_code(HermesError):  # engine authors may pass in `ask`
+            answer = ask(prompt, max_tokens)
+    except ForeignError as failure:
+        raise SummaryFailed(str(failure.error) or str(failure)) from failure.error
     summary = redact((answer or "").strip())
     if not summary:
         raise EmptyAnswer("It was asked for a summary.")
     return summary
 
 
-_SMALLEST = 16
-"""Tokens for one message. If there are too many for that, the oldest are only counted."""
+_MIN_MESSAGE_TOKENS = 16
 _EARLIER_SHARE = 0.5
 
 
 def extract(messages: Sequence[ChatDict], tokens: int, *, earlier: str = "") -> str:
-    """The earlier summary and the beginning of every message, in about so many tokens, without our marks."""
+    """Return the earlier summary and the beginning of each message, in about `tokens`. The oldest may be left out."""
     earlier_part = _shortened(earlier, int(tokens * _EARLIER_SHARE))
     room = max(0, tokens - estimate_text_tokens(earlier_part))
     blocks = record_of(messages)
-    shown = blocks[max(0, len(blocks) - room // _SMALLEST) :]
+    shown = blocks[max(0, len(blocks) - room // _MIN_MESSAGE_TOKENS) :]
     sizes = [estimate_text_tokens(block) for block in shown]
-    cap = fair_cap(sizes, room, _SMALLEST)
+    cap = fair_cap(sizes, room, _MIN_MESSAGE_TOKENS)
     lines = [_shortened(block, cap) for block in shown]
     if len(blocks) > len(shown):
         lines.insert(0, f"[{len(blocks) - len(shown)} older messages are not shown; the store has them]")

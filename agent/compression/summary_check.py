@@ -22,14 +22,11 @@ from agent.compression.summary_message import MARKS as STATE_MARKS
 from agent.untrusted import strip_role_markers
 
 _MAX_QUOTES = 100
-"""Proven quotes that are remembered: the newest."""
 _MAX_SPEAKERS = 20
 _CLOSE = 0.6
 """The share of its words that the user has used, from which on a quote is a paraphrase."""
-_SHINGLE = 6
-"""So many words in a row from one of our prompts are a copy,"""
-_SHORTEST_SENTENCE = 4
-"""and so is a whole sentence of at least so many."""
+_COPIED_WORDS = 6
+_MIN_COPIED_SENTENCE = 4
 _FIELD = re.compile(r"\{\w{1,20}\}")
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -76,7 +73,6 @@ _SAID_BEHIND = re.compile(
     r"\s?(?:と(?:言|書|述|尋|頼|話|要求|依頼)|이?라고\s?(?:말|했|요청|물)|(?:gesagt|geschrieben|gefragt|verlangt)\b)",
     re.IGNORECASE,
 )
-"""Forms in which the verb comes last."""
 _COLON = re.compile(r"\s?[:：]")
 _USER = re.compile(
     r"\b(?:(?:users?|human)(?:['’]s)?\b|(?:they|he|she)\s(?:said|asked|wrote|told)\b"
@@ -144,13 +140,12 @@ _ORDERS = tuple(
 @dataclass(frozen=True, slots=True)
 class CheckedSummary:
     text: str
-    """Empty where nothing is left."""
     quotes: tuple[str, ...]
-    """Words of the user that the text quotes: proof for the next summary, when the messages themselves are gone."""
+    """The user's words in the text: proof for the next summary, when the messages are gone."""
 
 
 def check_summary(summary: str, said_by_user: Iterable[str]) -> CheckedSummary:
-    """`said_by_user` holds the user's own words: messages, rules of the ledger, quotes that were proven before."""
+    """Check a summary. `said_by_user` has the user's words: messages, rules, quotes that were proven before."""
     said = list(said_by_user)
     lines = list(_sentences_by_line(without_own_marks(summary)))
     sentences = list(chain.from_iterable(lines))
@@ -219,7 +214,7 @@ def _without_marks_in(line: str, *, labels: bool) -> str:
 
 
 def _sentences_by_line(text: str) -> Iterator[list[str]]:
-    """Each sentence with the space behind it, so that they can be joined again. No sentence ends inside a quote."""
+    """Split lines into sentences, each with the space behind it. No sentence ends inside a quote."""
     for line in text.split("\n"):
         quoted = iter([found.span() for found in _QUOTE.finditer(line)])
         quote = next(quoted, None)
@@ -244,12 +239,12 @@ def _words(text: str) -> list[str]:
 
 
 def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
-    """Runs of three words; a shorter text is one run."""
+    """Return runs of three words; a shorter text is one run."""
     return {tuple(words[i : i + 3]) for i in range(max(1, len(words) - 2))} if words else set()
 
 
 class _Proof:
-    """Which runs of words in the quotes of a summary the user has written. One pass over what was said."""
+    """The runs of words in a summary's quotes that the user wrote, found in one pass over the messages."""
 
     def __init__(self, said: Sequence[str], sentences: Iterable[str]) -> None:
         quotes = (
@@ -261,9 +256,7 @@ class _Proof:
         self.user = re.compile("|".join((_USER.pattern, *names)), re.IGNORECASE)
         """Names of the user in a summary: in a group, everyone who spoke more than once."""
         self._messages: dict[tuple[str, ...], set[int]] = {run: set() for run in wanted}
-        """Which messages hold a run."""
         self._texts: dict[int, str] = {}
-        """Their words, joined by spaces."""
         self._vocabulary: set[str] = set()
         for index, text in enumerate(said):
             words = _words(text)
@@ -301,7 +294,7 @@ def _is_order(sentence: str, orders: Iterable[re.Pattern[str]], own: frozenset[t
     if any(order.search(sentence) for order in orders):
         return True
     words = _words(sentence)
-    runs = zip(*(words[offset:] for offset in range(_SHINGLE)), strict=False)
+    runs = zip(*(words[offset:] for offset in range(_COPIED_WORDS)), strict=False)
     return not own.isdisjoint(runs) or tuple(word for word in words if not word.isdigit()) in own
 
 
@@ -312,17 +305,16 @@ def _own_words() -> frozenset[tuple[str, ...]]:
     for text in (*prompt.INSTRUCTIONS, *summary_message.OWN_WORDS):
         plain = " ".join(_FIELD.sub("", text).split())
         words = _words(plain)
-        own.update(zip(*(words[offset:] for offset in range(_SHINGLE)), strict=False))
+        own.update(zip(*(words[offset:] for offset in range(_COPIED_WORDS)), strict=False))
         sentences = map(tuple, map(_words, _SENTENCE.split(plain)))
-        own.update(sentence for sentence in sentences if len(sentence) >= _SHORTEST_SENTENCE)
+        own.update(sentence for sentence in sentences if len(sentence) >= _MIN_COPIED_SENTENCE)
     return frozenset(own)
 
 
 def _with_true_quotes(
     sentence: str, proof: _Proof, proven: dict[str, None], *, of_the_user: bool
 ) -> str | None:
-    """Remove quotation marks from false quotes. None if the sentence attributes words to the user that are not even
-    close."""
+    """Unquote false quotes. None if the sentence attributes words to the user that are not even close."""
     pieces: list[str] = []
     position = 0
     for found in _QUOTE.finditer(sentence):
@@ -351,10 +343,7 @@ def _quoted(found: re.Match[str]) -> str:
 def _attribution(
     sentence: str, found: re.Match[str], user: re.Pattern[str], *, of_the_user: bool
 ) -> Literal["said", "named", "no"]:
-    """Return whether the sentence claims that the user said the quote, or only names the user next to it.
-
-    `no` if another speaker is in between.
-    """
+    """Return whether the sentence says that the user said the quote, only names the user, or neither."""
     before, after = (
         sentence[max(0, found.start() - 160) : found.start()],
         sentence[found.end() : found.end() + 60],

@@ -41,15 +41,13 @@ BRIDGE: dict[Side, str] = {
 """Follows the summary if no role differs from both neighbours."""
 
 _FOREIGN_MARKS = ("[LCM RECORD]",)
-"""How the records of other engines begin, for lists whose host does not say what they are."""
-_OF_A_RECORD = re.compile(
+_RECORD_LINES = re.compile(
     r"^(?:\[LCM RECORD\][^\n]*|\[s\d+ · m\d+[^\]\n]*\]|\(lcm_expand s\d+[^\n]*\))$\n*", re.MULTILINE
 )
-"""Lines that the engine writes around its summaries, for readers that have its tools: no words of the conversation."""
+"""Lines that lcm writes around its summaries."""
 OWN_WORDS = (_INTRODUCTION, _FALLBACK_INTRODUCTION, SYSTEM_NOTE, *BRIDGE.values())
-"""Texts that the host and the engine write around a summary."""
 
-_SEARCHED = 8
+_MAX_SEARCHED = 8
 """Messages searched for a summary: it follows the protected head. Later messages may only quote one."""
 _SUMMARY = "summary"
 _IS_FALLBACK = "is_stand_in"
@@ -76,12 +74,12 @@ class PreviousSummary:
 
     index: int
     end: int
-    """The index of the first message that is neither the summary nor its bridge."""
+    """Index behind the summary and its bridge."""
     summary: Summary
 
 
 def find_earlier(messages: Sequence[ChatDict]) -> PreviousSummary | None:
-    for index, message in enumerate(messages[:_SEARCHED]):
+    for index, message in enumerate(messages[:_MAX_SEARCHED]):
         if message.get("role") not in ("user", "assistant") or not is_by_an_engine(message):
             continue
         follower = messages[index + 1] if index + 1 < len(messages) else {}
@@ -102,7 +100,7 @@ def find_earlier(messages: Sequence[ChatDict]) -> PreviousSummary | None:
 
 
 def find_foreign(messages: Sequence[ChatDict], earlier: PreviousSummary | None) -> frozenset[int]:
-    """The indices of what other engines wrote: the host says so, or the mark of a record near the beginning does."""
+    """Return the indices of other engines' messages, by their kind or by the mark of an early record."""
     known = range(earlier.index, earlier.end) if earlier else range(0)
     newest = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
     found: set[int] = set()
@@ -110,7 +108,7 @@ def find_foreign(messages: Sequence[ChatDict], earlier: PreviousSummary | None) 
         if index in known or message.get("role") not in ("user", "assistant"):
             continue
         # The newest message of the user is always a request.
-        is_early = index < min(_SEARCHED, newest) and is_by_an_engine(message)
+        is_early = index < min(_MAX_SEARCHED, newest) and is_by_an_engine(message)
         is_record = is_early and text_of(message).startswith(_FOREIGN_MARKS)
         is_bridge = index - 1 in found and message.get("content") in BRIDGE.values()
         if message.get(KIND) in ("summary", "note") or is_record or is_bridge:
@@ -122,13 +120,13 @@ def foreign_text(message: ChatDict) -> tuple[ChatDict, Ledger]:
     """Return the text of another engine's message, under its own label and without a time, and its ledger."""
     text = split_ledger(text_of(message))[0]
     if text.startswith(_FOREIGN_MARKS):
-        text = _OF_A_RECORD.sub("", text).strip()
+        text = _RECORD_LINES.sub("", text).strip()
     role = "note" if message.get(KIND) == "note" or text in BRIDGE.values() else "earlier summary"
     return {"role": role, "content": text}, ledger_of(message)
 
 
 def said_by_user(messages: Sequence[ChatDict], earlier: PreviousSummary | None) -> list[str]:
-    """The user's own words: proof for a quote, which an earlier summary is not."""
+    """Return the user's own words. An earlier summary is no proof for a quote."""
     skipped = earlier.index if earlier else -1
     return [
         own_words(text_of(message))
@@ -138,18 +136,15 @@ def said_by_user(messages: Sequence[ChatDict], earlier: PreviousSummary | None) 
 
 
 def ids_of(messages: Iterable[ChatDict]) -> frozenset[str]:
-    """The ids of those that have one."""
     return frozenset(message[MESSAGE_ID] for message in messages if MESSAGE_ID in message)
 
 
 def ledger_of(message: ChatDict) -> Ledger:
-    """The ledger beside a summary of any engine here."""
     data = message.get(STATE) or {}
     return Ledger.from_data(data[_LEDGER]) if _LEDGER in data else split_ledger(text_of(message))[1]
 
 
 def ledger_state(ledger: Ledger) -> ChatDict:
-    """Return the state that `ledger_of` reads."""
     return {_LEDGER: ledger.as_data()}
 
 
@@ -165,7 +160,7 @@ def summary_messages(head: Sequence[ChatDict], summary: Summary, rest: Sequence[
 
 
 def is_by_an_engine(message: ChatDict) -> bool:
-    """A host that knows ids gives one to each message, and `STATE` only to what an engine wrote."""
+    """Return whether an engine wrote it: the host gives others an id and no `STATE`."""
     return STATE in message or MESSAGE_ID not in message
 
 
@@ -176,7 +171,7 @@ def summary_text(summary: Summary) -> str:
 
 
 def with_note(system: ChatDict) -> ChatDict:
-    """A copy of the system message that says once that there was a compaction."""
+    """Return a copy of the system message that mentions the compaction once."""
     content = system.get("content")
     if SYSTEM_NOTE in text_of(system):
         return system
@@ -219,7 +214,7 @@ _BLOCK = "block"
 
 
 def new_state(of_engine: ChatDict, *, outside: bool) -> ChatDict:
-    """`outside`: text of others was in the messages that the summary replaces. No later summary forgets it."""
+    """`outside`: the replaced messages had text of others. No later summary forgets it."""
     return {_ENGINE: of_engine, _BLOCK: "", OUTSIDE: outside}
 
 
@@ -229,7 +224,7 @@ def with_block(summary: Message, state: str) -> Message:
 
 
 def block_of(summary: Message) -> str:
-    """The block with its marks. In summaries of old versions it is what follows the last mark."""
+    """Return the block with its marks. In summaries of old versions it follows the last mark."""
     if summary.state is not None:
         return str(summary.state.get(_BLOCK, ""))
     text = summary.content
@@ -238,7 +233,6 @@ def block_of(summary: Message) -> str:
 
 
 def text_of_engine(summary: Message) -> str:
-    """The content as the engine wrote it."""
     return summary.content.removesuffix(block_of(summary))
 
 

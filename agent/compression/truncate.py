@@ -15,20 +15,15 @@ from agent.untrusted import MARK, Part, parts_of, wrap_untrusted
 
 SMALLEST_BOUND = 150
 """Tokens. A smaller bound would leave less text than the note about the truncation."""
-_WORTHWHILE = 0.9
-"""A copy that is hardly smaller is not worth its mark."""
-_FRAME = estimate_text_tokens(wrap_untrusted(""))
-"""Tokens of the marks around untrusted text."""
-_SMALLEST_PART = 60
-"""Tokens. A smaller part has no room for text beside the note about the truncation."""
+_WORTHWHILE_SHARE = 0.9
+_MARK_TOKENS = estimate_text_tokens(wrap_untrusted(""))
+_MIN_PART_TOKENS = 60
 _FEWEST_PARTS = 3
-"""Such as a person's words before and after what they quote."""
-_SHOWN_VALUE = 60
-"""Tokens kept of a long value in the arguments of a call."""
+_MAX_VALUE_TOKENS = 60
 
 
 def fair_cap(sizes: Sequence[int], room: int, smallest: int) -> int:
-    """The cap under which all sizes together fit the room, small ones untouched; at least `smallest`."""
+    """Return the cap with which all sizes fit the room, small ones untouched; at least `smallest`."""
     left = room
     for index, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - index)
@@ -39,7 +34,7 @@ def fair_cap(sizes: Sequence[int], room: int, smallest: int) -> int:
 
 
 def truncate(message: ChatDict, tokens: int) -> ChatDict:
-    """A copy in about so many tokens, or the message itself where nothing is gained. It keeps its `message_id`."""
+    """Return a copy of about `tokens` with the same `message_id`, or the message itself if nothing is gained."""
     size = estimate_message_tokens(message)
     if size <= tokens:
         return message
@@ -50,7 +45,7 @@ def truncate(message: ChatDict, tokens: int) -> ChatDict:
     if message.get("content"):
         room = max(SMALLEST_BOUND - MESSAGE_TOKENS, tokens - beside_text)
         copy["content"] = _bound_content(message, room)
-    return copy if estimate_message_tokens(copy) <= size * _WORTHWHILE else message
+    return copy if estimate_message_tokens(copy) <= size * _WORTHWHILE_SHARE else message
 
 
 def _bound_content(message: ChatDict, tokens: int) -> Any:
@@ -65,10 +60,10 @@ def _bound_content(message: ChatDict, tokens: int) -> Any:
 
 
 def _bound_parts(parts: Sequence[Part], tokens: int, where: str) -> str:
-    """Each on its own, small ones untouched; where they are too many, only the first and the last of them."""
+    """Truncate each part, small ones untouched. Of too many parts only the first and the last stay."""
     note = ""
     beginning, ending = list(parts), list[Part]()
-    while (cap := _cap_of_each([*beginning, *ending], tokens, note)) < _SMALLEST_PART:
+    while (cap := _cap_of_each([*beginning, *ending], tokens, note)) < _MIN_PART_TOKENS:
         count = len(beginning) + len(ending)
         if count <= _FEWEST_PARTS:
             break
@@ -76,17 +71,17 @@ def _bound_parts(parts: Sequence[Part], tokens: int, where: str) -> str:
         beginning, ending = list(parts[: most - most // 2]), list(parts[-(most // 2) :])
         left_out = len(parts) - most
         note = f"\n[… {left_out} parts left out to save context space; the full text is in {where} …]\n"
-    written = [_bound_part(part, max(cap, _SMALLEST_PART // 2), where) for part in (*beginning, *ending)]
+    written = [_bound_part(part, max(cap, _MIN_PART_TOKENS // 2), where) for part in (*beginning, *ending)]
     written.insert(len(beginning), note)
     return "".join(written)
 
 
 def _cap_of_each(parts: Sequence[Part], tokens: int, note: str) -> int:
-    """Tokens for a part, if all are kept; no less than what one needs where all of them fit as they are."""
-    frames = _FRAME * sum(part.outside for part in parts) + estimate_text_tokens(note)
+    """Return the tokens for each part if all are kept."""
+    frames = _MARK_TOKENS * sum(part.outside for part in parts) + estimate_text_tokens(note)
     sizes = [estimate_text_tokens(part.text) for part in parts]
     if sum(sizes) + frames <= tokens:
-        return max(_SMALLEST_PART, *sizes)
+        return max(_MIN_PART_TOKENS, *sizes)
     return fair_cap(sizes, tokens - frames, 0)
 
 
@@ -104,7 +99,7 @@ def _bound_text(text: str, tokens: int, where: str) -> str:
 
 
 def _bound_call(call: ChatDict) -> ChatDict:
-    """Long values are cut one by one, so that the arguments stay an object with the same keys."""
+    """Truncate long values one by one, so that the arguments stay a valid object."""
     name, written = call_of(call)
     try:
         arguments = json.loads(written)
@@ -117,8 +112,8 @@ def _bound_call(call: ChatDict) -> ChatDict:
 
 
 def _bound_value(value: Any) -> Any:
-    if isinstance(value, str) and estimate_text_tokens(value) > _SHOWN_VALUE:
-        return f"{cut_to_tokens(value, _SHOWN_VALUE - 10)} … [{len(value)} characters shortened]"
+    if isinstance(value, str) and estimate_text_tokens(value) > _MAX_VALUE_TOKENS:
+        return f"{cut_to_tokens(value, _MAX_VALUE_TOKENS - 10)} … [{len(value)} characters shortened]"
     if isinstance(value, dict):
         return {key: _bound_value(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -127,15 +122,14 @@ def _bound_value(value: Any) -> Any:
 
 
 PRUNED = "[Old tool output cleared to save context space]"
-_PRUNED_ABOVE = 200
-"""Characters."""
+_MAX_RESULT_CHARACTERS = 200
 
 
 def prune_results(messages: Sequence[ChatDict]) -> list[ChatDict]:
     """Return the messages with long tool results cleared."""
     return [
         {**message, "content": PRUNED}
-        if message["role"] == "tool" and len(text_of(message)) > _PRUNED_ABOVE
+        if message["role"] == "tool" and len(text_of(message)) > _MAX_RESULT_CHARACTERS
         else message
         for message in messages
     ]

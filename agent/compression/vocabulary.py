@@ -16,7 +16,7 @@ from typing import TypeVar
 from agent.compression.dates import day_of, with_day
 from agent.compression.identifiers import find_effects, find_identifiers, find_phrases
 from agent.compression.ledger import Ledger
-from agent.compression.revocations import Placed, find_remarks, speaker_in, topic_words
+from agent.compression.revocations import NumberedLine, find_remarks, speaker_in, topic_words
 from agent.compression.standing_instructions import (
     find_instructions,
     last_statement,
@@ -27,13 +27,10 @@ from agent.compression.summary_check import without_own_marks
 from agent.messages import ChatDict, call_of, text_of
 from agent.untrusted import outside_words, own_words, without_marks
 
-_RESULT_CHARACTERS = 64_000
-"""Tool results are searched for identifiers from the newest back as far as this. Most of what they hold is noise."""
+_MAX_RESULT_SEARCH = 64_000
 
 _MOST_RULES = 100
-"""The oldest and the newest of one compaction: more than a ledger has room for."""
-_FROM_A_PASTE = 4
-"""Rules from the beginning of a pasted text, and as many from its end."""
+_RULES_FROM_PASTE_END = 4
 _ACKNOWLEDGED = 3
 """Words. A shorter answer, such as "Noted, thanks", says nothing to remember."""
 
@@ -42,7 +39,7 @@ _ESCAPED_SIGNS = ('"', "\\", "/")
 
 T = TypeVar("T")
 Words = dict[str, None]
-"""Unique, the newest first."""
+"""Unique words, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,6 @@ class Vocabulary:
     said_by_user: Sequence[str]
     """Whole messages, the newest first."""
     days: Sequence[str]
-    """The day of each user message, if known."""
     answers: Sequence[str]
     """The last answer of the assistant before each user message."""
     said_by_assistant: Sequence[str]
@@ -71,7 +67,7 @@ def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> V
     assistant: list[str] = []
     arguments: list[str] = []
     results: list[str] = []
-    room = _RESULT_CHARACTERS
+    room = _MAX_RESULT_SEARCH
     for said, sent in zip(reversed(messages), reversed(pruned), strict=True):
         role = said["role"]
         if role == "user":
@@ -135,10 +131,7 @@ def find_entries(
 
 
 def _rules(wording: Vocabulary, earlier: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the rules in order, each with whether it was pasted. In a group the speaker's name stays with the rule.
-
-    Remarks that may change a rule count as rules.
-    """
+    """Return rules, and remarks that may change one, in order, each with whether it was pasted."""
     said, answers = wording.said_by_user[::-1], wording.answers[::-1]
     speakers = [speaker_in(text) for text in said]
     if 2 * sum(map(bool, speakers)) <= len(said):
@@ -159,8 +152,8 @@ def _rules(wording: Vocabulary, earlier: Sequence[str]) -> list[tuple[str, bool]
 
 
 def _remarks(
-    said: Sequence[str], words: Words, rules: Sequence[Placed], speakers: Sequence[str]
-) -> list[Placed]:
+    said: Sequence[str], words: Words, rules: Sequence[NumberedLine], speakers: Sequence[str]
+) -> list[NumberedLine]:
     about = topic_words(words, (rule for _, rule in rules)) if rules else frozenset()
     known = {rule for _, rule in rules}
     sentences = [
@@ -176,8 +169,7 @@ def _remarks(
 
 
 def _statement_before(answer: str, said: str) -> str:
-    """Return what "remember that" refers to: the assistant's last statement, or the person's if it was only
-    acknowledged."""
+    """Return what "remember that" refers to: the assistant's last statement, or the person's if only acknowledged."""
     if len(answer.split()) <= _ACKNOWLEDGED:
         return last_statement(said)
     return last_statement(own_words(answer))
@@ -190,18 +182,17 @@ def _said_by(rule: str, speaker: str) -> str:
 
 def _rules_in(text: str, before: str, speaker: str) -> Iterator[tuple[str, bool]]:
     paste: list[str] = []
-    """Rules of the pasted paragraphs so far that are much alike."""
     for part in typed_parts(text):
         rules = [_said_by(rule, speaker) for rule in find_instructions(part.text, before)]
         if not part.goes_on:
-            yield from ((rule, True) for rule in _ends(paste, _FROM_A_PASTE))
+            yield from ((rule, True) for rule in _ends(paste, _RULES_FROM_PASTE_END))
             paste = []
         if part.is_pasted:
             paste += rules
         else:
             yield from ((rule, False) for rule in rules)
         before = last_statement(part.text) or before
-    yield from ((rule, True) for rule in _ends(paste, _FROM_A_PASTE))
+    yield from ((rule, True) for rule in _ends(paste, _RULES_FROM_PASTE_END))
 
 
 def _ends(items: list[T], count: int) -> list[T]:
@@ -215,7 +206,7 @@ def _with_name(text: str, name: str | None) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """JSON writes a line break as a backslash and an n, which would pass for part of a path."""
+    """Unescape JSON, where a line break would pass for part of a path."""
     if "\\" not in text or text[:1] not in ("{", "["):
         return text
     return _ESCAPE.sub(lambda escape: escape[1] if escape[1] in _ESCAPED_SIGNS else " ", text)
@@ -225,13 +216,11 @@ def _words(texts: Iterable[str]) -> Words:
     return dict.fromkeys("\n".join(texts).split())
 
 
-_LONG_BLOCK = 12
-"""Lines without a blank one between them. Few people type more."""
+_LONG_BLOCK_LINES = 12
 _LONG_BLOCK_CHARACTERS = 1_500
 _LONG_MESSAGE = 40
 """Lines. In a longer message only the first and the last paragraph count as typed, if they differ from the rest."""
 _ALIKE = 0.5
-"""The share of words in common."""
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _QUOTED = re.compile(
     r"\s*(?:>|\||On .{5,80} wrote:$|Am .{5,80} schrieb .{2,80}:$|-{2,} ?(?:Forwarded|Original))"
@@ -247,7 +236,7 @@ class Part:
 
 
 def typed_parts(text: str) -> Iterator[Part]:
-    """The message in order, paragraph by paragraph; copied blocks of ours are left out."""
+    """Yield the paragraphs of a message, without copied blocks of ours."""
     if "[" in text or "===" in text:
         text = without_own_marks(text, labels=True)
     blocks = list(_blocks(text.splitlines()))
@@ -256,14 +245,14 @@ def typed_parts(text: str) -> Iterator[Part]:
     for index, (block, is_quoted) in enumerate(blocks):
         inside = is_long and not _stands_out(blocks, index)
         joined = "\n".join(block)
-        is_wall = len(block) > _LONG_BLOCK or len(joined) > _LONG_BLOCK_CHARACTERS
+        is_wall = len(block) > _LONG_BLOCK_LINES or len(joined) > _LONG_BLOCK_CHARACTERS
         is_pasted, words = is_quoted or inside or is_wall, set(joined.split())
         yield Part(joined, is_pasted, goes_on=is_pasted and before is not None and _are_alike(words, before))
         before = words if is_pasted else None
 
 
 def _stands_out(blocks: list[tuple[list[str], bool]], index: int) -> bool:
-    """The first or the last paragraph, where it does not go on as the paste does."""
+    """Return whether the first or last paragraph differs from the paste next to it."""
     if 0 < index < len(blocks) - 1 or len(blocks) < 2:
         return False
     own, neighbour = (set(" ".join(blocks[i][0]).split()) for i in (index, 1 if index == 0 else index - 1))
@@ -275,7 +264,7 @@ def _are_alike(words: set[str], others: set[str]) -> bool:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
-    """Paragraphs, and whether each is fenced or quoted."""
+    """Yield paragraphs, each with whether it is fenced or quoted."""
     block: list[str] = []
     kind = in_fence = False
     for line in lines:

@@ -30,7 +30,7 @@ _MOST_HINT_TOKENS = 1_000
 
 
 class AutoCompaction:
-    """Decides around each turn and each model call whether to compact, and what to tell the person."""
+    """Decides around each turn and model call whether to compact, and what to tell the person."""
 
     def __init__(self, compactor: Compactor, *, enabled: bool) -> None:
         self.compactor = compactor
@@ -192,10 +192,9 @@ def _engine_tool(compactor: Compactor, runner: EngineRunner, live: LiveContext, 
     )
 
 
-_MOST_ATTEMPTS = 4
-"""Compactions for one model call: from 131k to 8k by halving."""
+_MAX_COMPACTIONS = 4
 _LONG_PROMPT = 3_000
-"""Tokens. Of a shorter prompt the length is hardly what the provider minds."""
+"""Tokens. A shorter prompt is hardly refused for its length."""
 
 
 @dataclass(slots=True)
@@ -216,7 +215,7 @@ class OverflowRecovery:
     async def after_refusal(
         self, live: LiveContext, refusal: ContextOverflow | BadRequest, request: ChatRequest, so_far: Refusals
     ) -> list[TurnEvent] | None:
-        """Compacts the conversation, so that the call can be tried again. None if that would not help."""
+        """Compact, so that the call can be tried again. None if that would not help."""
         compacted = await self._compacted(live, refusal, estimated_size(request), so_far)
         if compacted is None:
             # The next message is not to be compacted for a window that was only tried.
@@ -227,7 +226,7 @@ class OverflowRecovery:
         return compacted
 
     async def given_up(self, live: LiveContext, so_far: Refusals) -> None:
-        """The call ended otherwise: a window that was only tried does not stay in force."""
+        """Forget a window that was only tried, because the call ended otherwise."""
         if so_far.attempts:
             await self._models.note_use(live.conversation, "", 0)
 
@@ -245,7 +244,7 @@ class OverflowRecovery:
             model, window = refusal.model, refusal.context_length or first.context_length
             if so_far.attempts and refusal.learned is None:
                 window = min(window // 2, tokens)
-        if so_far.attempts >= _MOST_ATTEMPTS:
+        if so_far.attempts >= _MAX_COMPACTIONS:
             return None
         await self._models.note_use(live.conversation, model, window)
         compacted = await self._auto_compaction.after_overflow(live)

@@ -21,10 +21,8 @@ from agent.untrusted import without_marks
 
 COMPACTIONS: frozenset[SplitReason] = frozenset({"compression", "hygiene", "command"})
 
-_STEPPED_AT = "stepped_at"
-"""Names the state that holds when the last step was taken."""
-_NAMES = "session_names"
-"""Names the state that holds the names people gave to branches, by session."""
+_STEPPED_AT_KEY = "stepped_at"
+_NAMES_KEY = "session_names"
 _TITLE = 60
 _ONLY_IN_THE_SUMMARY = (
     "What was said before this is in the context only as the summary of a compaction. "
@@ -39,9 +37,8 @@ class Branch:
 
     session: Session
     name: str
-    """The name that a person gave the branch, or empty."""
+    """Empty if no person named the branch."""
     title: str
-    """The first words of its first message."""
     messages: int
     is_live: bool
 
@@ -54,7 +51,7 @@ async def context_of(store: SessionStore, conversation: Conversation) -> LiveCon
 async def branch_off(
     store: SessionStore, left: LiveContext, messages: Sequence[Message], *, system_prompt: str | None
 ) -> LiveContext:
-    """The conversation goes on in a child session with these messages. Raises HeadMoved."""
+    """Continue in a child session with these messages. Raises HeadMoved."""
     child = await store.split(
         Split(
             left.session.id,
@@ -69,13 +66,13 @@ async def branch_off(
 
 
 async def go_to(store: SessionStore, left: LiveContext, session_id: str) -> LiveContext:
-    """The conversation goes on in this session of its own. Raises HeadMoved."""
+    """Continue in this session of the conversation. Raises HeadMoved."""
     return await _stepped(store, await store.make_live(session_id, instead_of=left.session.id))
 
 
 async def last_step(store: SessionStore, conversation: Conversation) -> float:
     """Return when a person last moved to another session; it counts as used from then on."""
-    return float(await store.load_state(conversation.id, _STEPPED_AT) or 0.0)
+    return float(await store.load_state(conversation.id, _STEPPED_AT_KEY) or 0.0)
 
 
 def last_request(history: Sequence[Message]) -> int | None:
@@ -89,12 +86,12 @@ def last_request(history: Sequence[Message]) -> int | None:
 
 
 def why_no_request(history: Sequence[Message]) -> str:
-    """A sentence for where `last_request` finds nothing."""
+    """Return a sentence that explains why `last_request` found nothing."""
     return _ONLY_IN_THE_SUMMARY if any(map(_is_summary, history)) else _NOTHING_SAID
 
 
 async def as_said(store: SessionStore, conversation: Conversation, message: Message) -> Message:
-    """The whole message, where the context holds only a shortened copy of it."""
+    """Return the whole message, if the context has only a truncated copy."""
     if message.source_id is None:
         return message
     said = await store.transcript(conversation.id)
@@ -107,7 +104,7 @@ def first_words(text: str, limit: int = _TITLE) -> str:
 
 
 async def list_branches(store: SessionStore, conversation: Conversation, *, limit: int) -> list[Branch]:
-    """The newest first, and the live one in any case."""
+    """Return the newest branches first, and the live one in any case."""
     live, names = conversation.live_session_id, await _names(store, conversation)
     lines: list[Branch] = []
     for session in _heads(await store.sessions(conversation.id), live):
@@ -115,7 +112,7 @@ async def list_branches(store: SessionStore, conversation: Conversation, *, limi
             continue
         history = await store.history(session.id)
         name = names.get(session.id, "")
-        if session.id == live or name or _is_worth_a_line(session, history):
+        if session.id == live or name or _has_own_messages(session, history):
             count = len(without_notes(history))
             lines.append(Branch(session, name, _title(history), count, session.id == live))
     return lines
@@ -137,21 +134,21 @@ async def branch_through(store: SessionStore, conversation: Conversation, sessio
 
 async def name_branch(store: SessionStore, conversation: Conversation, session_id: str, name: str) -> None:
     names = await _names(store, conversation) | {session_id: name}
-    await store.save_state(conversation.id, _NAMES, json.dumps(names))
+    await store.save_state(conversation.id, _NAMES_KEY, json.dumps(names))
 
 
 async def _stepped(store: SessionStore, conversation: Conversation) -> LiveContext:
-    await store.save_state(conversation.id, _STEPPED_AT, str(time.time()))
+    await store.save_state(conversation.id, _STEPPED_AT_KEY, str(time.time()))
     return await context_of(store, conversation)
 
 
 async def _names(store: SessionStore, conversation: Conversation) -> dict[str, str]:
-    names: dict[str, str] = json.loads(await store.load_state(conversation.id, _NAMES) or "{}")
+    names: dict[str, str] = json.loads(await store.load_state(conversation.id, _NAMES_KEY) or "{}")
     return names
 
 
 def _heads(sessions: Sequence[Session], live: str) -> list[Session]:
-    """Those that no compaction has carried on, the newest first."""
+    """Return the sessions that no compaction continued, the newest first."""
     newest = _newest_children(sessions)
 
     def is_head(session: Session) -> bool:
@@ -165,7 +162,7 @@ def _newest_children(sessions: Sequence[Session]) -> dict[str, Session]:
 
 
 def _since_the_reset(lineage: Sequence[Session]) -> set[str]:
-    """The sessions whose messages the live one builds on."""
+    """Return the sessions that the live one builds on."""
     ids: set[str] = set()
     for session in reversed(lineage):
         ids.add(session.id)
@@ -174,8 +171,8 @@ def _since_the_reset(lineage: Sequence[Session]) -> set[str]:
     return ids
 
 
-def _is_worth_a_line(session: Session, history: Sequence[Message]) -> bool:
-    """An empty one is not, and neither is a branch in which nothing was said: it was only a step."""
+def _has_own_messages(session: Session, history: Sequence[Message]) -> bool:
+    """Return whether something was said in the session."""
     if session.reason == "branch":
         return any(message.session_id == session.id and message.kind == "said" for message in history)
     return bool(history)
@@ -220,12 +217,11 @@ def _counted(live: LiveContext) -> int:
 
 
 def tokens_in(live: LiveContext) -> int:
-    """Estimate the tokens of a context; estimates are compared only with estimates."""
     return estimate_messages_tokens_rough(for_engine(live.system_prompt, live.history))
 
 
 async def undo_compaction(store: SessionStore, conversation: Conversation) -> UndoResult | None:
-    """Back before the last compaction that still keeps something out. None if there was none since the last reset."""
+    """Undo the last compaction that still keeps something out; None if there was none since the last reset."""
     left = await context_of(store, conversation)
     since = _own(left.session.id, left.history)
     history, taken_out = left.history, set[str]()
@@ -244,7 +240,7 @@ async def undo_compaction(store: SessionStore, conversation: Conversation) -> Un
 
 
 async def restore(store: SessionStore, conversation: Conversation, session_id: str) -> UndoResult:
-    """Back to this ancestor of the live session, be it before a reset."""
+    """Go back to this ancestor of the live session, even before a reset."""
     left = await context_of(store, conversation)
     line = await store.lineage(left.session.id)
     ids = [session.id for session in line]

@@ -38,9 +38,8 @@ from agent.tools.todo import task_list
 
 _KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", MESSAGE_ID, CREATED_AT, KIND, STATE)
 _ATTACHMENTS = ("image_url", "input_audio", "file")
-"""Types of content parts beside text. Each has its data under the name of its type."""
 _RECOGNISABLE = 24
-"""Characters of a shortened request, from its beginning or its end, that must be left as they were."""
+"""Characters at the beginning or end of a request that a truncated copy must keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class ChildSession:
 
 
 def for_engine(system_prompt: str, history: Sequence[Message]) -> list[ChatDict]:
-    """The whole history as an engine gets it, the system prompt first."""
+    """Return the history as an engine gets it, the system prompt first."""
     system: ChatDict = {"role": "system", "content": system_prompt}
     return [system, *map(_given, history)]
 
@@ -126,7 +125,7 @@ def child_session_from(
     system = [message for message in returned if message.get("role") == "system"]
     unchanged = {message[MESSAGE_ID]: message for message in given if MESSAGE_ID in message}
     rest = [message for message in returned if message.get("role") != "system"]
-    rest = _reunited(rest, unchanged, history)
+    rest = _with_request(rest, unchanged, history)
     _check(given, [*system, *rest], history)
     known = {message.id: message for message in history}
     outside = any(map(holds_outside_text, history))
@@ -144,12 +143,12 @@ def is_request(message: Message) -> bool:
 
 
 def _said(message: ChatDict) -> ChatDict:
-    """An engine that builds new dicts may leave out time, kind and state; the message is the same."""
+    """Return the message without time, kind and state, which engines may leave out."""
     return {key: value for key, value in message.items() if key not in (CREATED_AT, KIND, STATE)}
 
 
 def _check(given: Sequence[ChatDict], returned: Sequence[ChatDict], history: Sequence[Message]) -> None:
-    """Checks what the engine wrote or changed. A message that it kept is as valid as it was."""
+    """Check what the engine wrote or changed. Messages that it kept are as valid as before."""
     sources = {message.get(MESSAGE_ID): message for message in given}
     rest = [message for message in returned if message.get("role") != "system"]
     if not rest:
@@ -212,10 +211,10 @@ def newest_request(history: Sequence[Message]) -> int | None:
     return next(asked, None)
 
 
-def _reunited(
+def _with_request(
     returned: list[ChatDict], unchanged: Mapping[str, ChatDict], history: Sequence[Message]
 ) -> list[ChatDict]:
-    """A note looks like the newest words of the user. An engine that kept it as such gets back what it is about."""
+    """Put the newest request back before its note, if the engine took the note for the request."""
     newest, ids = newest_request(history), [message.get(MESSAGE_ID) for message in returned]
     if newest is None or newest + 1 >= len(history) or history[newest].id in ids:
         return returned
@@ -268,7 +267,7 @@ _TOUCHES = {"read_file": "read", "write_file": "written"}
 
 
 async def carried_state(store: SessionStore, live: LiveContext) -> str:
-    """One line for each task and file; empty where there is nothing to carry."""
+    """Return a line for each task and file; empty if there are none."""
     todo = await task_list(store, live.conversation.id)
     known = json.loads(await store.load_state(live.conversation.id, _FILES) or "{}")
     files = dict(list(_files_in(live.history, known).items())[-_MOST_FILES:])

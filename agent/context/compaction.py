@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 Trigger = Literal["loop", "overflow", "background", "hygiene", "command"]
 _REASONS: dict[Trigger, SplitReason] = {"hygiene": "hygiene", "command": "command"}
 
-_UNASKED: tuple[Trigger, ...] = ("loop", "overflow", "hygiene")
+_AUTOMATIC: tuple[Trigger, ...] = ("loop", "overflow", "hygiene")
 """Automatic compactions that a turn waits for."""
 
 _PAUSED = "The context engine failed a moment ago, so nothing was compressed; it is tried again later."
@@ -52,9 +52,9 @@ class Outcome:
     detail: str
     """A sentence for the person."""
     trouble: bool = False
-    """Something failed, and the user should be told."""
+    """Something failed that the person should be told."""
     advice: str = ""
-    """Advice to the user on how to need fewer compactions."""
+    """How to need fewer compactions."""
 
 
 @dataclass(slots=True)
@@ -83,9 +83,7 @@ class EngineStatus:
     name: str
     threshold_tokens: int
     compacts_at: int
-    """The threshold, or later where compactions came too often."""
     prepared_from: int
-    """From here on a compaction is prepared in the background."""
 
 
 class Compactor:
@@ -103,14 +101,12 @@ class Compactor:
     ) -> None:
         self.engines = engines
         self._auxiliary = auxiliary
-        """Returns the models for an engine, given the model of the conversation."""
         self.background_at = background_at
-        """The share of the threshold from which on a compaction is prepared between the turns."""
+        """The share of the threshold at which a compaction is prepared in the background."""
         self._flush_memory = flush_memory
         self._watch = watch
         self.drafts = Drafts(engines.peek)
         self._paces: defaultdict[str, CompactionPace] = defaultdict(CompactionPace)
-        """By conversation."""
         self._pauses: dict[str, Pause] = {}
         """By conversation: the engine raised, hung or returned nonsense, so it is not asked again for a while."""
         self._summary_timeout = summary_timeout or SummaryTimeout()
@@ -128,7 +124,7 @@ class Compactor:
         return await runner.should_compress(tokens)
 
     async def due_from(self, conversation: Conversation, runner: EngineRunner) -> int:
-        """The engine's threshold in tokens, or a nearly full window where the threshold was reached too often."""
+        """Return the engine's threshold, or a nearly full window if compactions came too often."""
         threshold = runner.state.threshold_tokens
         if not self._paces[conversation.id].is_wide:
             return threshold
@@ -136,7 +132,6 @@ class Compactor:
         return max(threshold, round(NEARLY_FULL * llm.context_length))
 
     async def status_of(self, conversation: Conversation, runner: EngineRunner) -> EngineStatus:
-        """Return where the engine compacts."""
         compacts_at = await self.due_from(conversation, runner)
         prepared_from = math.ceil(compacts_at * self.background_at)
         return EngineStatus(runner.name, runner.state.threshold_tokens, compacts_at, prepared_from)
@@ -171,7 +166,7 @@ class Compactor:
         pace = self.pace_of(live)
         if trigger == "hygiene" and not outcome.compacted:
             pace.in_vain.strike()
-        if outcome.compacted and trigger in _UNASKED and pace.compacted():
+        if outcome.compacted and trigger in _AUTOMATIC and pace.compacted():
             runner = self.engines.peek(live.conversation.id)
             llm = await self.engines.models.in_use(live.conversation)
             return replace(outcome, advice=advice(runner.name if runner else "", llm.context_length))
@@ -202,7 +197,6 @@ class Compactor:
             return Outcome(None, f"{error} Nothing was compressed.", trouble=error.method == "compress")
 
     def _is_paused(self, live: LiveContext) -> bool:
-        """Return whether the engine failed a moment ago, so that it is not asked again yet."""
         pause = self._pauses.get(live.conversation.id)
         return pause is not None and pause.holds(live)
 
@@ -220,7 +214,7 @@ class Compactor:
             self.drafts.begin(live, tokens, work, deadline)
 
     async def swap_in(self, live: LiveContext) -> Outcome | None:
-        """Publishes a summary that replaces an extract, if it is ready. Other drafts wait for the threshold."""
+        """Publish a summary that replaces an extract, if it is ready. Other drafts wait for the threshold."""
         preparing = self.drafts.of(live)
         if preparing and (preparing.has_failed or (preparing.done and preparing.done.redo)):
             return await self.compact(live, "background")
@@ -228,17 +222,15 @@ class Compactor:
 
     @asynccontextmanager
     async def models_for_tool(self, live: LiveContext) -> AsyncIterator[None]:
-        """A tool of the engine asks those who write its summaries, too."""
+        """Let a tool of the engine ask the models that write its summaries."""
         resolver = await self._models_for(live.conversation)
         async with models_for_engine(live.store, live.session.id, resolver, purpose="engine_tool"):
             yield
 
     async def close(self) -> None:
-        """Cancel what is being prepared; the conversations stay as they are."""
         await self.drafts.close()
 
     async def _seconds(self, live: LiveContext, trigger: Trigger) -> float:
-        """Return the time limit for the models that an engine asks during one compaction."""
         return self._summary_timeout.seconds(trigger, (await self.summariser(live.conversation)).model)
 
     async def summariser(self, conversation: Conversation) -> LLMClient:
@@ -248,10 +240,7 @@ class Compactor:
     async def _prepared(
         self, live: LiveContext, runner: EngineRunner, trigger: Trigger, focus: str | None
     ) -> Draft | None:
-        """The draft of the background, if it still fits, is small enough and no focus asks for something else.
-
-        Waited for even where it is not wanted, but not long: the engine is at work on it.
-        """
+        """Return the prepared draft if it fits, is small enough and has no other focus. Waits for an engine at work."""
         draft = await self.drafts.take(live, 0.0 if focus else await self._seconds(live, trigger))
         fitted = draft.fitted(live) if draft and focus is None else None
         if fitted is None:
@@ -371,7 +360,7 @@ class Compactor:
 def _record(
     live: LiveContext, runner: EngineRunner, draft: Draft, trigger: Trigger, focus: str | None
 ) -> Compaction:
-    """Before: what the provider reported, if it did. After: the same, made smaller as the estimate says."""
+    """Count tokens as the provider reported them before, and scaled by the estimates after."""
     before, after = draft.tokens_before, draft.tokens_after
     reported = live.session.prompt_tokens or 0
     reported = max(reported if is_plausible(reported, before + live.tools_tokens) else 0, before)

@@ -19,10 +19,8 @@ from agent.tokens import estimate_messages_tokens_rough
 
 log = structlog.get_logger(__name__)
 
-_GROWTH = 1.1
-"""Growth of the conversation until a compaction is prepared again."""
-_MOST = 64
-"""Drafts that are kept. Each holds the messages of a conversation; beyond that the oldest is dropped."""
+_MIN_GROWTH = 1.1
+_MAX_DRAFTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +30,13 @@ class Draft:
     session_id: str
     given: list[ChatDict]
     child: ChildSession | None = None
-    """None: the engine changed nothing."""
+    """None if the engine changed nothing."""
     tokens_before: int = 0
     """Estimates."""
     tokens_after: int = 0
     outcome: CompressionOutcome | None = None
-    """The engine's own outcome."""
     seconds: float = 0.0
     cost_usd: float | None = None
-    """Of the model calls of the engine, where prices are known."""
     redo: bool = False
     """It replaces an extract by a summary, which need not wait for the threshold."""
 
@@ -74,9 +70,7 @@ class Preparing:
 
     task: asyncio.Task[Draft]
     engine: object
-    """Which works on it."""
     deadline: Deadline
-    """For the models that the engine asks."""
 
     @property
     def has_failed(self) -> bool:
@@ -92,18 +86,17 @@ class Drafts:
     """One draft at most for each conversation."""
 
     def __init__(self, engine_of: Callable[[str], object]) -> None:
-        """`engine_of` gives the present engine of a conversation."""
+        """`engine_of` returns the current engine of a conversation."""
         self._engine_of = engine_of
         self._drafts: dict[str, Preparing] = {}
         self._prepared_at: dict[str, int] = {}
-        """By conversation: how large it was when a draft was last begun."""
+        """Tokens by conversation when a draft was last begun."""
 
     def has_grown(self, live: LiveContext, tokens: int) -> bool:
         """Return whether the conversation has grown enough since the last draft to begin another one."""
-        return tokens >= self._prepared_at.get(live.conversation.id, 0) * _GROWTH
+        return tokens >= self._prepared_at.get(live.conversation.id, 0) * _MIN_GROWTH
 
     def forget_size(self, live: LiveContext) -> None:
-        """The conversation is small again."""
         self._prepared_at.pop(live.conversation.id, None)
 
     def begin(
@@ -115,11 +108,11 @@ class Drafts:
         self._prepared_at[live.conversation.id] = tokens
         self._drafts[live.conversation.id] = Preparing(asyncio.create_task(work), engine, deadline)
         finished = [key for key, preparing in self._drafts.items() if preparing.task.done()]
-        for key in finished[: max(0, len(self._drafts) - _MOST)]:
+        for key in finished[: max(0, len(self._drafts) - _MAX_DRAFTS)]:
             del self._drafts[key]
 
     def of(self, live: LiveContext) -> Preparing | None:
-        """The draft of this conversation. One that has become useless is dropped."""
+        """Return the draft of the conversation, and drop one that does not fit any more."""
         preparing = self._get(live.conversation.id)
         if preparing is None or not preparing.task.done() or preparing.has_failed:
             return preparing
@@ -129,8 +122,7 @@ class Drafts:
         return None
 
     async def take(self, live: LiveContext, seconds: float) -> Draft | None:
-        """Waits for the draft, with so many seconds for its models from when it was begun. Raises what the engine did
-        wrong; any other trouble of the draft is over and does not concern the present turn."""
+        """Wait for the draft and limit its models to `seconds` from its start. Raises only failures of the engine."""
         preparing = self._get(live.conversation.id)
         if preparing is None:
             return None
@@ -149,7 +141,7 @@ class Drafts:
                 self.forget_size(live)  # the summary is still to be written
 
     def _get(self, conversation_id: str) -> Preparing | None:
-        """The draft by the present engine. One by an engine that has left is dropped, not waited for."""
+        """Return the draft, and drop one of an engine that was replaced."""
         preparing = self._drafts.get(conversation_id)
         if preparing is None or preparing.engine is self._engine_of(conversation_id):
             return preparing
@@ -159,12 +151,11 @@ class Drafts:
         return None
 
     async def settled(self) -> None:
-        """Waits until no draft is being worked on."""
+        """Wait until no draft is being worked on."""
         if tasks := [preparing.task for preparing in self._drafts.values()]:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Cancels what is being prepared; the conversations are as they were."""
         tasks = [preparing.task for preparing in self._drafts.values()]
         self._drafts.clear()
         for task in tasks:

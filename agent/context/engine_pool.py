@@ -51,7 +51,7 @@ class Troubles:
         self._untold: dict[str, tuple[str, str]] = {}
 
     def note(self, conversation_id: str, what: str, sentence: str) -> None:
-        """`what` has failed: a member of the engine, or `compress` where a compaction came to nothing."""
+        """Note a failing member of the engine, or `compress` for a compaction without a result."""
         failing = self._failing.setdefault(conversation_id, set())
         told = self._told.setdefault(conversation_id, set())
         if what not in told and (not failing or what == "compress"):
@@ -91,12 +91,12 @@ class EnginePool:
         self._starting: dict[str, asyncio.Task[EngineRunner]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._hung: set[str] = set()
-        """Conversations of which an engine was abandoned. The first time another takes its place at once."""
+        """Conversations in which an engine hung. The first such engine is replaced at once."""
         self._pauses: dict[str, Pause] = {}
-        """By conversation: without an engine for a while, because none could be started or a second one hung."""
+        """By conversation: no engine for a while, because none started or a second one hung."""
 
     async def get(self, live: LiveContext) -> EngineRunner:
-        """The conversation's engine, fitted to the model that answers now. Raises EngineFailed."""
+        """Return the conversation's engine, started if need be, and tell it the current model. Raises EngineFailed."""
         llm = await self.models.in_use(live.conversation)
         conversation_id = live.conversation.id
         runner = self._runners.get(conversation_id)
@@ -118,15 +118,12 @@ class EnginePool:
         return self._runners.get(conversation_id)
 
     async def on_split(self, live: LiveContext) -> None:
-        """After a split: the same engine goes on in the child session, or another if it does not take the news."""
+        """Tell the engine about the child session. If that fails, another one takes its place."""
         if runner := self._runners.get(live.conversation.id):
             await self._continue(runner, live, "compression")
 
     async def reset(self, live: LiveContext, child: Session) -> None:
-        """`/new` and `/reset`: the session ends, the engine forgets it and begins with the child.
-
-        Raises nothing: an engine that fails on the way is replaced by another, which begins with the next message.
-        """
+        """End the session for `/new` and `/reset`. An engine that fails is replaced with the next message."""
         left = replace(live)
         live.begin(child)
         with suppress(EngineFailed):
@@ -151,20 +148,19 @@ class EnginePool:
             await asyncio.shield(ending)
 
     async def replace(self, left: LiveContext, live: LiveContext) -> EngineRunner | None:
-        """After an undo: another engine begins as after a restart. None if it cannot."""
+        """Start another engine after an undo; None if that fails."""
         await self.discard(left)
         with suppress(EngineFailed):
             return await self.get(live)
         return None
 
     async def close(self, live: LiveContext) -> None:
-        """End the session and drop the engine, at shutdown."""
         if runner := self._runners.pop(live.conversation.id, None):
             await self._end(runner, live)
 
     @property
     def conversations(self) -> list[str]:
-        """Those with an engine."""
+        """Conversations that have an engine."""
         return list(self._runners)
 
     async def _started(self, live: LiveContext, llm: ModelInUse) -> EngineRunner:

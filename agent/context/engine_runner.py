@@ -45,7 +45,6 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 HINT_SECONDS = 5.0
-"""How long a turn waits for a hint."""
 
 DEADLINES: Mapping[str, float] = {
     "__init__": 30.0,
@@ -63,8 +62,7 @@ DEADLINES: Mapping[str, float] = {
     "get_status": 5.0,
     "problem": 5.0,
 }
-"""Seconds until an engine that has not returned is abandoned. Time in which it waits for a model does not count: such
-a call has a time limit of its own."""
+"""Seconds until an engine that has not returned is abandoned, not counting calls of models."""
 
 _LONGEST = 900.0
 """Seconds for any call, waiting for models included."""
@@ -85,12 +83,10 @@ class EngineState:
 
 @dataclass(frozen=True, slots=True)
 class _Returned(Generic[T]):
-    """The result of a call in the engine's thread."""
-
     value: T | None
     error: HermesError | None
     worked: set[str]
-    """The members that worked."""
+    """Members of the engine."""
     other_failures: Sequence[EngineFailed]
     """Failures in usage reported before the call, or in the attributes."""
     state: EngineState
@@ -141,8 +137,6 @@ class EngineRunner:
         return type(self.engine).hint is not ContextEngine.hint
 
     async def start(self, make: Callable[[], ContextEngine]) -> None:
-        """Make the engine."""
-
         def known(value: object) -> None:
             self.engine = as_engine(value)
             self.name = as_text(_no_coroutine(self.engine.name))
@@ -341,8 +335,7 @@ class EngineRunner:
 
 
 async def _wait(ended: asyncio.Future[Any], seconds: float) -> None:
-    """Wait until the call ends or the engine has used its time. Waiting for a model, or for a blocked event loop, does
-    not count as the engine's time."""
+    """Wait for the call or its deadline. Waiting for a model or a blocked event loop does not count."""
     left, longest = seconds, time.monotonic() + _LONGEST
     while not ended.done() and left > 0 and time.monotonic() < longest:
         tick = min(max(left, _SHORTEST_TICK), _TICK)
@@ -363,7 +356,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 def call_accepted(function: Callable[..., T], *given: Any, **offered: Any) -> T:
-    """Passes as many of `given` as the function takes, and of `offered` what it takes by name."""
+    """Call a function with as many of `given` and `offered` as it declares."""
     parameters = inspect.signature(function).parameters.values()
     if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         given = given[: sum(parameter.kind in _BY_PLACE for parameter in parameters)]
@@ -371,7 +364,7 @@ def call_accepted(function: Callable[..., T], *given: Any, **offered: Any) -> T:
 
 
 def accepted_kwargs(function: Callable[..., Any], offered: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of the offer that the function takes; all of it where it has `**kwargs`."""
+    """Return the offered arguments that the function declares; all if it has `**kwargs`."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return dict(offered)

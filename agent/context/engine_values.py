@@ -18,7 +18,6 @@ from agent.messages import ChatDict
 T = TypeVar("T")
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Tool names that providers accept."""
 _COMMON_STATUS = {
     *("engine", "last_prompt_tokens", "last_completion_tokens", "last_total_tokens", "threshold_tokens"),
     *("context_length", "usage_percent", "compression_count"),
@@ -28,7 +27,7 @@ _STATUS_LENGTH = 100
 
 
 def copied(value: T) -> T:
-    """A copy of lists and dicts, all the way down."""
+    """Return a deep copy of lists and dicts."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}  # type: ignore[return-value]
     if isinstance(value, list):
@@ -37,7 +36,7 @@ def copied(value: T) -> T:
 
 
 def plain(value: object) -> Any:
-    """A copy made of JSON's types alone. Raises TypeError, ValueError or RecursionError where that is not possible."""
+    """Return a copy made of JSON's types. Raises TypeError, ValueError or RecursionError if that is not possible."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     text.encode()  # lone surrogates can be neither stored nor sent
     return json.loads(text)
@@ -85,7 +84,7 @@ def as_outcome(value: object) -> CompressionOutcome | None:
 
 
 def as_schemas(value: object) -> list[ChatDict]:
-    """Tools with a name that providers accept, each once."""
+    """Return tools with unique names that providers accept."""
     if not isinstance(value, list | tuple):
         raise TypeError("It is not a list.")
     schemas = [_schema(plain(schema)) for schema in value]

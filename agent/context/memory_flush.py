@@ -25,8 +25,7 @@ from agent.untrusted import in_a_note, own_words
 
 log = structlog.get_logger(__name__)
 
-_SEEN = "memory_flush"
-"""Names the state that holds the last message looked at."""
+_SEEN_KEY = "memory_flush"
 _MOST_TOKENS = 6_000
 _MOST_FACTS = 5
 _SECONDS = 30.0
@@ -44,7 +43,7 @@ class MemoryFlush:
         self._toolbox = Toolbox([memory])
 
     async def __call__(self, live: LiveContext) -> None:
-        """Never keeps a compaction from happening."""
+        """Store new facts. A failure does not stop the compaction."""
         llm = await self._models.of(live.conversation)
         if not llm.supports_tools:
             return
@@ -59,10 +58,10 @@ class MemoryFlush:
         except (HermesError, TimeoutError) as error:
             log.info("memory.flush_failed", conversation=live.conversation.id, error=type(error).__name__)
             return
-        await live.store.save_state(live.conversation.id, _SEEN, new[-1].id)
+        await live.store.save_state(live.conversation.id, _SEEN_KEY, new[-1].id)
 
     async def _unseen(self, live: LiveContext) -> Sequence[Message]:
-        seen = await live.store.load_state(live.conversation.id, _SEEN)
+        seen = await live.store.load_state(live.conversation.id, _SEEN_KEY)
         said = [message for message in live.history if message.kind == "said" and message.content]
         ids = [message.id for message in said]
         return said[ids.index(seen) + 1 :] if seen in ids else said
@@ -95,7 +94,6 @@ class MemoryFlush:
             await self._toolbox.run(call, self._context(live))
 
     def _context(self, live: LiveContext) -> ToolContext:
-        """The memory tool keeps nothing in a workspace."""
         conversation = live.conversation
         return ToolContext(
             conversation_id=conversation.id,

@@ -30,14 +30,13 @@ __all__ = [
     "rules_that_may_fire",
 ]
 
-_SHORTEST_KEY = 15
-"""Characters that a key of any provider has at least, by the rules for shapes."""
+_MIN_KEY_LENGTH = 15
 
 _OURS = (*shapes.RULES, *assigned.RULES)
 
 
 def own_rules() -> tuple[Rule, ...]:
-    """Fast, and there at once: for log lines, and for what is shown while something happens."""
+    """Return our rules, which are fast: for log lines, and for what is shown while something happens."""
     return (*known_rules(), *_OURS)
 
 
@@ -47,14 +46,14 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def redact(text: str, rules: Iterable[Rule] | None = None) -> str:
-    """The text with everything that looks like a secret replaced; by all rules, if none are given."""
+    """Replace everything that looks like a secret; by all rules, if none are given."""
     for rule in rules_for(text, all_rules() if rules is None else rules):
         text = _without(text, rule)
     return text
 
 
 def rules_for(text: str, rules: Iterable[Rule]) -> list[Rule]:
-    """Those that have something to look at here. Plain loops: this is nearly all that most log lines cost."""
+    """Return the rules with a hint in the text. Plain loops: this is nearly all that most log lines cost."""
     lower = text.lower()
     chosen = []
     for rule in rules:
@@ -80,13 +79,10 @@ def _placeholder(secret: str) -> str:
 
 
 def rules_that_may_fire(words: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules that can change a text made of these words. Usually none.
-
-    Long histories repeat their vocabulary, so looking at that first is far cheaper than looking at every message.
-    """
+    """Return the rules that can change a text with these words: usually none. Cheaper than searching every message."""
     words = list(words)
     every_word = "\n".join(words).lower()
-    long_words = "\n".join(word for word in words if len(word) >= _SHORTEST_KEY)
+    long_words = "\n".join(word for word in words if len(word) >= _MIN_KEY_LENGTH)
     return tuple(
         rule
         for rule in all_rules()
@@ -96,7 +92,7 @@ def rules_that_may_fire(words: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def redact_message(message: ChatDict, rules: Iterable[Rule]) -> ChatDict:
-    """A copy whose text and tool arguments are free of secrets, or the message itself."""
+    """Return a copy without secrets in text and tool arguments, or the message itself."""
     rules = tuple(rules)
     if not rules:
         return message

@@ -29,8 +29,7 @@ _KEYS = (
 )
 _IS = r"\\{0,3}[\"']?\]?[ \t]{0,3}(?::=|=>|[:=])(?!=)[ \t]{0,8}(?P<quote>\\{0,3}[\"'`])?"
 """Separators between a name and its value in code, JSON (also inside JSON), YAML and command lines."""
-_PAGE = re.compile(r"(?i)(?:page|next|continuation|cursor|sync|start|marker)[_-]?token\Z")
-"""It only says where a list goes on."""
+_PAGE_TOKEN = re.compile(r"(?i)(?:page|next|continuation|cursor|sync|start|marker)[_-]?token\Z")
 _HOLDS_A_SECRET = re.compile(
     r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN"
     r"|(?:API|ACCESS|ACCOUNT|AUTH|ENCRYPTION|MASTER|PRIVATE|SECRET|SIGNING)_?KEY)\Z"
@@ -55,12 +54,12 @@ def _is_key(match: re.Match[str]) -> bool:
     value = match["secret"]
     if not looks_random(value) or is_reference(value) or is_placeholder(value):
         return False
-    is_page = _PAGE.search(match.string, max(0, match.start() - 25), match.start()) is not None
+    is_page = _PAGE_TOKEN.search(match.string, max(0, match.start() - 25), match.start()) is not None
     return not is_page and not is_expression(value, match)
 
 
 def _is_given(match: re.Match[str]) -> bool:
-    """To a variable or an option: whatever is not plainly something else."""
+    """Accept the value of a variable or an option unless it is plainly something else."""
     value = match["secret"]
     if is_placeholder(value) or value.isupper() or value.startswith(("/", "~", "-")):
         return False
@@ -68,8 +67,7 @@ def _is_given(match: re.Match[str]) -> bool:
 
 
 def _is_variable(match: re.Match[str]) -> bool:
-    """Many variables are called keys and tokens: keys of tables and keyboards, limits, addresses. Only where the name
-    ends in what it holds, it holds whatever is there."""
+    """Accept any value if the name ends in a word such as PASSWORD; other names need a random value."""
     value = match["secret"]
     if value.isdecimal() or not (looks_random(value) or _HOLDS_A_SECRET.search(match["name"])):
         return False
@@ -104,7 +102,7 @@ def _is_told(match: re.Match[str]) -> bool:
 
 
 def _is_said(match: re.Match[str]) -> bool:
-    """Only with a digit or a sign in it: "the password is required" and "your password is wrong!" tell no secret."""
+    """Accept words with a digit or a sign: "the password is required" tells no secret."""
     word = match["secret"].rstrip(_ENDS_A_SENTENCE)
     return len(word) >= _SHORTEST_TOLD and _SIGN.search(word) is not None and _is_told(match)
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from agent.redaction.rules import REDACTED, Rule, by_pattern
 
 SHORTEST = 8
-"""A shorter one would take ordinary words with it wherever they stand."""
+"""A shorter secret could be an ordinary word."""
 
 _LONG = 20
 
@@ -26,7 +26,7 @@ _rules: tuple[Rule, ...] = ()
 
 @contextmanager
 def keeping_secret(values: Iterable[str]) -> Iterator[None]:
-    """As long as this lasts, none of these values passes a redaction, however it is written."""
+    """Redact these values, however they are written, while the context lasts."""
     kept = [value for value in values if len(value.strip()) >= SHORTEST]
     _counts.update(kept)
     _renew()
@@ -38,12 +38,11 @@ def keeping_secret(values: Iterable[str]) -> Iterator[None]:
 
 
 def known_rules() -> tuple[Rule, ...]:
-    """One rule for all of them, or none."""
     return _rules
 
 
 def known_forms() -> list[str]:
-    """All of them, each in every way it may be written; the longest first, because one may begin with another."""
+    """Return all forms of the secrets, the longest first, because one may begin with another."""
     forms = {form for value in +_counts for form in _forms(value)}
     return sorted(forms, key=lambda form: (-len(form), form))
 
@@ -60,7 +59,7 @@ def _renew() -> None:
 
 
 def _forms(value: str) -> set[str]:
-    """As it is, in a URL, in JSON and in Python; a Telegram token also without the bot's number."""
+    """Return the value as it is, in a URL, in JSON and in Python; a Telegram token also without the bot's number."""
     number, _, rest = value.partition(":")
     values = {value, rest} if number.isdigit() and len(rest) >= _LONG else {value}
     return {form for each in values for form in (each, quote(each, safe=""), quote(each), *_literals(each))}
@@ -92,7 +91,6 @@ class StreamRedactor:
         return self.redact(held)
 
     def redact(self, text: str) -> str:
-        """Redact a whole text."""
         return self._split(text, is_whole=True)[0]
 
     def _split(self, text: str, *, is_whole: bool = False) -> tuple[str, str]:
@@ -109,7 +107,7 @@ class StreamRedactor:
         return "".join((*shown, text[done:limit])), text[max(done, limit) :]
 
     def _doubtful(self, text: str) -> int:
-        """Return where the end of the text begins that more text could turn into a secret."""
+        """Return where a text begins that more text could turn into a secret."""
         for start in range(max(0, len(text) - self._longest + 1), len(text)):
             if text[start] in self._beginnings and any(form.startswith(text[start:]) for form in self._forms):
                 return start

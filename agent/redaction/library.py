@@ -26,13 +26,11 @@ _DETECTORS = (
     ("square_oauth", "SquareOAuthDetector", ("sq0csp",)),
     ("stripe", "StripeDetector", ("k_live_",)),
 )
-_SHORTEST = 16
-"""A group of a pattern that is shorter is only a part of the secret."""
+_MIN_SECRET_LENGTH = 16
 
 
 def _find(module: str, detector: str) -> Find:
-    """Imported once a text holds one of its hints: with what it brings along that takes a fifth of a second, and most
-    processes never need it."""
+    """Return a search that imports its detector on first use: the import takes a fifth of a second."""
 
     def find(text: str) -> Iterator[Span]:
         end = 0
@@ -53,7 +51,7 @@ def _patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...]:
 def _secret(match: re.Match[str]) -> Span:
     spans = [match.span(number) for number in range(1, match.re.groups + 1)]
     return max(
-        (span for span in spans if span[1] - span[0] >= _SHORTEST),
+        (span for span in spans if span[1] - span[0] >= _MIN_SECRET_LENGTH),
         key=lambda span: span[1] - span[0],
         default=match.span(),
     )

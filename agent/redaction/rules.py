@@ -13,9 +13,8 @@ Confirm = Callable[[re.Match[str]], bool]
 
 REDACTED = "[redacted]"
 _KEY_CHARACTER = "[A-Za-z0-9_-]"
-_LOOKED_AT = 250
-"""Characters after a name by which it is decided whether a secret follows. One endless word may be full of names;
-without a limit each of them would be followed to its end."""
+_MAX_VALUE = 250
+"""Characters after a name that are searched, so that one endless word full of names stays cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +25,13 @@ class Rule:
     find: Find
     """Finds start and end of each secret, in order and without overlaps."""
     hints: tuple[str, ...]
-    """Lower case, without spaces; one of them is in every text that holds such a secret. They make a miss cheap."""
+    """Lower case, without spaces. Each text with such a secret has one of them."""
     one_word: bool = False
     """A match is long and contains no white space."""
 
 
 def shape(what: str, *prefixes: str, tail: str, confirm: Confirm | None = None) -> Iterator[Rule]:
-    """Yield a rule for each prefix of a provider's keys; `KEY` in the tail means a character of a key.
-
-    The pattern begins with the bare prefix, because Python finds that fast; a look-behind then checks the character
-    before it.
-    """
+    """Yield a rule for each prefix of a provider's keys; `KEY` in the tail means a character of a key."""
     for prefix in prefixes:
         plain = re.escape(prefix)
         pattern = f"{plain}(?<!{_KEY_CHARACTER}{plain})(?:{tail.replace('KEY', _KEY_CHARACTER)})"
@@ -49,10 +44,9 @@ def phrase(what: str, pattern: str, *hints: str, confirm: Confirm | None = None)
 
 
 def named(
-    what: str, names: Iterable[str], pattern: str, *, confirm: Confirm, looked_at: int = _LOOKED_AT
+    what: str, names: Iterable[str], pattern: str, *, confirm: Confirm, looked_at: int = _MAX_VALUE
 ) -> Rule:
-    """For what follows one of these names, in upper or lower case. The names are looked for as they are, and the
-    pattern is tried only there: a pattern of many names would be tried at every letter."""
+    """Return a rule for values that follow one of these names, in any case. The pattern is tried only there."""
     compiled = _when_needed(pattern)
     names = tuple(names)
 
@@ -80,7 +74,7 @@ def _ends_of(name: str, text: str) -> Iterator[int]:
 
 
 def _lower(text: str) -> str:
-    """As long as the text: a few capital letters have two small ones."""
+    """Return the text in lower case with the same length: a few capital letters have two small ones."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
@@ -100,17 +94,15 @@ def by_pattern(pattern: str, confirm: Confirm | None = None) -> Find:
 
 
 def _when_needed(pattern: str) -> Callable[[], re.Pattern[str]]:
-    """Together they take longer to compile than a command should take to start, and few are ever needed."""
+    """Compile on first use: together the patterns take longer than a command should take to start."""
     return cache(lambda: re.compile(pattern))
 
 
 _RUN = re.compile(r"[A-Za-z0-9]{8,}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _CHANGES = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[A-Z]{2}(?=[a-z])|[0-9](?=[A-Za-z])")
-_RANDOM_LOOKED_AT = 1_000
-"""Characters that tell whether a value is random."""
-_LONG_RUN = 12
-"""From this length on, letters alone can be told from words."""
+_MAX_RANDOM_SEARCH = 1_000
+_MIN_RANDOM_LETTERS = 12
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _REFERENCE = re.compile(rf"{_NAME}(?:[.:/-]{{1,2}}{_NAME})*")
@@ -125,19 +117,19 @@ _PLACEHOLDER = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """A variable, a placeholder, an example: what templates and documentation have in its place."""
+    """Return whether it is a variable, a placeholder or an example."""
     return _PLACEHOLDER.match(value) is not None
 
 
 def is_reference(value: str) -> bool:
-    """The name of something that holds the value, or of its type: without digits, or named after a secret."""
+    """Return whether it is a name without digits, or one that speaks of a secret."""
     if not _REFERENCE.fullmatch(value) or looks_random(value):
         return False
     return not has_digit(value) or names_a_secret(value)
 
 
 def is_expression(value: str, match: re.Match[str]) -> bool:
-    """Code that yields the value: a call, an index, an attribute."""
+    """Return whether it is code: a call, an index, an attribute."""
     follows = match.string[match.end() : match.end() + 1]
     return follows in _CALLS or _EXPRESSION.match(value) is not None
 
@@ -151,8 +143,8 @@ def names_a_secret(value: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Letters and digits in an order that no word, name or number has."""
-    beginning = value[:_RANDOM_LOOKED_AT]
+    """Return whether letters and digits are in an order that no word, name or number has."""
+    beginning = value[:_MAX_RANDOM_SEARCH]
     return _UUID.search(beginning) is not None or any(map(_is_random, _RUN.findall(beginning)))
 
 
@@ -163,5 +155,5 @@ def _is_random(run: str) -> bool:
     if digits == len(run):
         return False
     if digits < 2:
-        return len(run) >= _LONG_RUN and changes >= len(run) / 4
+        return len(run) >= _MIN_RANDOM_LETTERS and changes >= len(run) / 4
     return digits >= 4 or changes >= 3

@@ -16,8 +16,7 @@ def _random(match: re.Match[str]) -> bool:
 
 
 def _telegram(text: str) -> Iterator[Span]:
-    """A number, a colon and 35 characters; about as many, if they begin with AA as those of all bots now do. Looked for
-    from the colon on, because that is fast."""
+    """Find a number, a colon and 35 characters, or about as many after AA, from the colon on."""
     for match in _TELEGRAM.finditer(text):
         number = _NUMBER.search(text, max(0, match.start() - _LONGEST_NUMBER - 1), match.start())
         if number and len(number[0]) <= _LONGEST_NUMBER:
@@ -29,7 +28,7 @@ _NUMBER = re.compile(rf"\d{{{_SHORTEST_NUMBER},}}\Z")
 
 
 def _discord(text: str) -> Iterator[Span]:
-    """The bot's id, the time and a signature, each in base64."""
+    """Find the bot's id, the time and a signature, each in base64."""
     for match in _DISCORD.finditer(text):
         if (bot := _BOT.search(text, max(0, match.start() - 30), match.start())) is not None:
             yield bot.start(), match.end()
@@ -56,22 +55,21 @@ _BLOCK = re.compile(
 )
 _KEY_END = re.compile(rf"-----END {_KIND}-----")
 _KEY_LINE = re.compile(rf"{_MARGIN}[A-Za-z0-9+/=]{{1,200}}[ \t]{{0,20}}\r?")
-_ENOUGH = re.compile(r"[A-Za-z0-9+/=]{30}")
-"""Of a body without an end: what a sentence about keys does not have."""
+_MIN_KEY_DATA = re.compile(r"[A-Za-z0-9+/=]{30}")
 
 
 def _private_keys(text: str) -> Iterator[Span]:
     done = 0
     for match in _BLOCK.finditer(text):
-        yield from _rests(text, done, match.start())
-        if match["body"].strip() and (match["end"] or _ENOUGH.search(match["body"])):
+        yield from _key_endings(text, done, match.start())
+        if match["body"].strip() and (match["end"] or _MIN_KEY_DATA.search(match["body"])):
             yield match.span("body")
         done = match.end()
-    yield from _rests(text, done, len(text))
+    yield from _key_endings(text, done, len(text))
 
 
-def _rests(text: str, begin: int, end: int) -> Iterator[Span]:
-    """Between these, the lines above an end whose beginning is not here."""
+def _key_endings(text: str, begin: int, end: int) -> Iterator[Span]:
+    """Find the lines above an end mark whose begin mark is missing."""
     for match in _KEY_END.finditer(text, begin, end):
         last = first = text.rfind("\n", begin, match.start())
         while first > begin:
