@@ -103,7 +103,7 @@ class ChatRequest:
 
 
 def as_chat(message: Message) -> ChatDict:
-    """The OpenAI form. Empty assistant text beside tool calls is None, as providers want it."""
+    """Return the OpenAI form. Empty assistant text beside tool calls is None, as providers want it."""
     chat: ChatDict = {"role": message.role, "content": list(message.parts) or message.content}
     if message.tool_calls:
         chat["content"] = chat["content"] or None
@@ -130,10 +130,9 @@ def without_notes(messages: Iterable[Message]) -> list[Message]:
 
 
 def unanswered_calls(messages: Iterable[Message]) -> list[ToolCall]:
-    """Calls without a result: left behind by a stop or a crash. Providers refuse a history that holds one.
+    """Return the calls of the newest message with calls that have no result, because of a stop or a crash.
 
-    Only the newest message with calls counts: some models number their calls from zero in every turn, and a result
-    behind later calls answers none of the earlier ones.
+    Older messages do not count: some models number their calls from zero in every turn.
     """
     waiting: list[ToolCall] = []
     for message in messages:
@@ -149,24 +148,20 @@ _ATTACHMENT = "[attachment]"
 
 
 def text_of(message: ChatDict) -> str:
-    """All text of the message; attachments leave a mark."""
+    """Return all text of the message; attachments leave a mark."""
     content = message.get("content")
     if content.__class__ is str:
         # Nearly every message, and this is called for all of them.
         return content
-    return "\n".join(_part_text(part) for part in content or ())
+    texts = (part.get("text") for part in content or ())
+    return "\n".join(text if isinstance(text, str) else _ATTACHMENT for text in texts)
 
 
 def call_of(call: ChatDict) -> tuple[str, str]:
-    """The name and the arguments of a tool call. Some servers send an object where text belongs."""
+    """Return the name and the arguments of a tool call. Some servers send an object where text belongs."""
     function = call.get("function") or {}
     arguments = function.get("arguments") or ""
     return function.get("name") or "", arguments if isinstance(arguments, str) else json.dumps(arguments)
-
-
-def _part_text(part: ChatDict) -> str:
-    text = part.get("text")
-    return text if isinstance(text, str) else _ATTACHMENT
 
 
 def last_words(newest_first: Iterable[ChatDict]) -> str:
@@ -179,7 +174,7 @@ STUB_RESULT = "[The result of this call is not in the context any more; see the 
 
 
 def align_backward(messages: Sequence[ChatDict], index: int) -> int:
-    """The nearest boundary at or before `index` that does not part a call from its results."""
+    """Return the nearest boundary at or before `index` that does not part a call from its results."""
     if not 0 < index < len(messages) or messages[index].get("role") != "tool":
         return index
     parent = index
@@ -189,7 +184,7 @@ def align_backward(messages: Sequence[ChatDict], index: int) -> int:
 
 
 def next_group(messages: Sequence[ChatDict], index: int) -> int:
-    """The boundary after the message or group that begins at `index`."""
+    """Return the boundary after the message or group that begins at `index`."""
     index += 1
     while index < len(messages) and messages[index].get("role") == "tool":
         index += 1

@@ -24,7 +24,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Its id never changes; `live_session_id` is the one pointer to where it is now."""
+    """A conversation. Its id never changes; `live_session_id` points to its current session."""
 
     id: str
     address: Address
@@ -69,7 +69,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A child session to be: kept messages by id, new ones whole, in order. The same split twice is one child."""
+    """A child session to create: kept messages by id, new ones whole, in order. The same split twice is one child."""
 
     parent_id: str
     reason: SplitReason
@@ -106,7 +106,6 @@ class Spent:
     """The cost of model calls."""
 
     usd: float
-    """Of those with a price."""
     unpriced_calls: int = 0
     unpriced_tokens: int = 0
 
@@ -120,14 +119,13 @@ class LearnedWindow:
     """As configured or listed. The row counts only while that is the same."""
     tokens: int
     named: bool
-    """The provider named the number; else it is a guess from what was refused."""
+    """The provider named the number; otherwise it is a guess."""
     learned_at: float
     endpoint: str = ""
     """The endpoint that refused: another one may serve the same model with another window."""
 
     @property
     def key(self) -> str:
-        """Names the row in the store."""
         return f"{self.model} {self.endpoint}".rstrip()
 
 
@@ -137,91 +135,74 @@ class Fact:
 
     id: str
     text: str
-    created_at: float = field(default=0.0)
+    created_at: float = 0.0
     after_outside: bool = False
     """It was noted while text of others was in the conversation."""
 
 
 class SessionStore(Protocol):
     async def open_conversation(self, address: Address, *, person: str) -> Conversation:
-        """The conversation at this address, made with a first session if there is none."""
-        ...
+        """Return the conversation at this address, created with a first session if there is none."""
 
     async def conversation(self, conversation_id: str) -> Conversation:
-        """Raises NotFound. So do all verbs below that name an id."""
-        ...
+        """Raises NotFound, as do all verbs below that name an id."""
 
     async def conversations(
         self, *, person: str | None = None, platform: str | None = None, limit: int = 50
     ) -> list[Overview]:
         """Newest activity first."""
-        ...
 
     async def session(self, session_id: str) -> Session: ...
 
     async def append(
         self, session_id: str, messages: Sequence[Message], *, answers: str = "", settles: Sequence[str] = ()
     ) -> list[Message]:
-        """Stored, in this order, all or none, durable when this returns.
+        """Store messages in this order, all or none, durably.
 
-        In the same transaction, what the model says in them is put on its way to whoever wrote the message that it
-        `answers`, and the messages it `settles` need no turn any more."""
-        ...
+        In the same transaction, the model's words in them enter the outbox as the answer to the message `answers`, and
+        the messages in `settles` need no turn any more."""
 
     async def known(self, message_ids: Sequence[str]) -> set[str]:
-        """Those of them that are stored."""
-        ...
+        """Return those of the ids that are stored."""
 
     async def history(self, session_id: str) -> list[Message]:
         """Return what the model sees: the context the session began with, then its own messages and notes."""
-        ...
 
     async def transcript(self, conversation_id: str, *, limit: int | None = None) -> list[Message]:
-        """All that was said, oldest first, through every ancestor of the live session; `limit` keeps the newest."""
-        ...
+        """Return all that was said, oldest first, in the live session and its ancestors; `limit` keeps the newest."""
 
     async def pin(self, session_id: str, *, system_prompt: str, model: str, engine: str = "") -> Session:
-        """Pins the session's rendered system prompt; the first call wins, later ones change nothing."""
-        ...
+        """Pin the session's rendered system prompt; the first call wins, later ones change nothing."""
 
     async def split(self, split: Split) -> Session:
-        """One transaction: new rows, child, its context, the live pointer, the compaction row. Raises HeadMoved."""
-        ...
+        """Create the child session, make it live and record the compaction, in one transaction. Raises HeadMoved."""
 
     async def make_live(self, session_id: str, *, instead_of: str) -> Conversation:
-        """Moves the conversation's pointer to one of its sessions. Raises HeadMoved if `instead_of` is not live."""
-        ...
+        """Move the conversation to one of its sessions. Raises HeadMoved if `instead_of` is not live."""
 
     async def lineage(self, session_id: str) -> list[Session]:
-        """The session and its ancestors, oldest first, in one query."""
-        ...
+        """Return the session and its ancestors, oldest first."""
 
     async def sessions(self, conversation_id: str) -> list[Session]:
-        """All sessions of a conversation, oldest first."""
-        ...
+        """Return all sessions of a conversation, oldest first."""
 
     async def compactions(self, conversation_id: str) -> list[tuple[str, Compaction]]:
-        """(child session id, what was done), oldest first."""
-        ...
+        """Return pairs of a child session's id and its compaction, oldest first."""
 
     async def record_usage(
         self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn", spender: str = ""
     ) -> None:
-        """One row per model call, counted against the budget of `spender`. A `turn` call also sets the session's
-        `prompt_tokens`."""
-        ...
+        """Record a model call for the budget of `spender`. A `turn` call also sets the session's `prompt_tokens`."""
 
     async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage: ...
 
     async def spent(self, *, spender: str | None = None, since: float = 0.0) -> Spent:
-        """Return what this person spent, or everybody."""
-        ...
+        """Return what this person spent; without one, all people together."""
 
     async def search(
         self, query: str, *, person: str | None = None, conversation_id: str | None = None, limit: int = 20
     ) -> list[SearchHit]:
-        """Full text, best first. Any input is a valid query; each message appears at most once."""
-        ...
+        """Search the full text, best hits first. Any input is a valid query; each message appears at most once."""
 
     async def facts(self, person: str) -> list[Fact]: ...
 
@@ -230,14 +211,12 @@ class SessionStore(Protocol):
     async def forget(self, person: str, fact_id: str) -> bool: ...
 
     async def load_state(self, conversation_id: str, key: str) -> str | None:
-        """Small named state of a conversation that tools keep (a todo list, say)."""
-        ...
+        """Return a small named state of a conversation, such as its todo list."""
 
     async def save_state(self, conversation_id: str, key: str, value: str) -> None: ...
 
     async def learned_windows(self) -> list[LearnedWindow]:
-        """One for each model, as it was learned last."""
-        ...
+        """Return the newest window of each model."""
 
     async def learn_window(self, window: LearnedWindow) -> None: ...
 

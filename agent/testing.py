@@ -50,30 +50,14 @@ class ScriptedLLM:
     ) -> None:
         self.requests: list[ChatRequest] = []
         self.closed = False
+        self.model = model
+        self.context_length = context_length
+        self.supports_tools = supports_tools
+        self.endpoint = endpoint
         self._steps = list(steps)
-        self._model = model
-        self._context_length = context_length
-        self._supports_tools = supports_tools
-        self._endpoint = endpoint
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def context_length(self) -> int:
-        return self._context_length
-
-    @property
-    def supports_tools(self) -> bool:
-        return self._supports_tools
-
-    @property
-    def endpoint(self) -> str:
-        return self._endpoint
 
     def then(self, *steps: Step) -> None:
-        """Adds steps to the end of the script."""
+        """Add steps to the end of the script."""
         self._steps.extend(steps)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
@@ -115,7 +99,7 @@ class ScriptedLLM:
         """Tokens are counted as bytes / 4, of the request and of the answer; the price is zero."""
         said = text + "".join(call.name + call.arguments for call in calls)
         usage = Usage(_tokens(json.dumps([request.messages, request.tools])), _tokens(said), cost_usd=0.0)
-        return Completion(text, calls, "tool_calls" if calls else "stop", usage, self._model)
+        return Completion(text, calls, "tool_calls" if calls else "stop", usage, self.model)
 
 
 def _moments(step: Step) -> Sequence[Moment]:

@@ -50,12 +50,10 @@ class LLMClient(Protocol):
     @property
     def model(self) -> str:
         """The configured id, for example `anthropic/claude-sonnet-4-5`."""
-        ...
 
     @property
     def context_length(self) -> int:
         """The window in tokens."""
-        ...
 
     @property
     def supports_tools(self) -> bool: ...
@@ -63,11 +61,9 @@ class LLMClient(Protocol):
     @property
     def endpoint(self) -> str:
         """The host and path that serve the model; empty for the provider's usual address."""
-        ...
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         """Ends with a Completion or raises a ModelError. Closing the iterator closes the request."""
-        ...
 
     async def complete(self, request: ChatRequest) -> Completion: ...
 

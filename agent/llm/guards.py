@@ -62,15 +62,12 @@ def spending_for(person: str) -> Iterator[None]:
 class Budget(Protocol):
     async def check(self, spender: str) -> None:
         """Raises BudgetReached if this person may not spend anything now."""
-        ...
 
     def note_price(self, model: str, usage: Usage) -> None:
         """Note the usage of a finished call."""
-        ...
 
     def note_abandoned(self, spender: str, model: str, tokens: int) -> None:
         """Note a call that ended before its price was known. `tokens` estimates prompt and answer."""
-        ...
 
 
 def budget_guard(budget: Budget) -> Guard:

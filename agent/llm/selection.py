@@ -18,7 +18,7 @@ from agent.store import Conversation, SessionStore
 log = structlog.get_logger(__name__)
 
 _CHOSEN = "model"
-"""Names the state of a conversation that holds the id of its model. Empty: the configured one."""
+"""State of a conversation: the id of its model. Empty: the configured one."""
 _QUESTION = ChatRequest(
     [{"role": "user", "content": "Say ok."}],
     max_tokens=16,  # some providers refuse to answer in less
@@ -88,13 +88,10 @@ class ModelSelector:
 
     async def note_use(self, conversation: Conversation, model: str, context_length: int) -> ModelInUse:
         """Record which model answered or refused there. Without a window it was the first one."""
-        llm = await self.of(conversation)
-        used = first = ModelInUse(llm.model, llm.context_length)
-        if context_length:
-            used = ModelInUse(model or llm.model, context_length)
-        if used == first:
-            self._fallen_back.pop(conversation.id, None)
-        else:
+        self._fallen_back.pop(conversation.id, None)
+        first = await self.in_use(conversation)
+        used = ModelInUse(model or first.model, context_length) if context_length else first
+        if used != first:
             self._fallen_back[conversation.id] = used
         return used
 
@@ -105,14 +102,9 @@ class ModelSelector:
         """Choose a model for the conversation. Raises a ModelError and changes nothing if the model does not answer."""
         client = await self._client(name)
         if client is not self._default:
-            usage = await _asked(client)
-            await store.record_usage(
-                conversation.live_session_id,
-                usage,
-                model=client.model,
-                purpose=_QUESTION.purpose,
-                spender=spender(),
-            )
+            usage, session = await _ask(client), conversation.live_session_id
+            purpose = _QUESTION.purpose
+            await store.record_usage(session, usage, model=client.model, purpose=purpose, spender=spender())
         await self._choose(store, conversation, "" if client is self._default else client.model)
         return client
 
@@ -148,7 +140,7 @@ class ModelSelector:
             return built
 
 
-async def _asked(client: LLMClient) -> Usage:
+async def _ask(client: LLMClient) -> Usage:
     """Ask the model a short question to see whether it answers."""
     try:
         async with asyncio.timeout(_SECONDS), aclosing(client.stream(_QUESTION)) as events:

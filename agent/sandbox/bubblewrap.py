@@ -44,12 +44,18 @@ GROUP = f"hermes:x:{_USER}:\nnogroup:x:{_NOBODY}:\n"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Resource limits of a command."""
+    """Files and resources that a command may use."""
 
-    memory_mb: int
-    processes: int
-    cpu_seconds: int
-    file_mb: int
+    network: bool = False
+    memory_mb: int = 1024
+    """All processes together, with the files in /tmp."""
+    processes: int = 128
+    """Threads count, too."""
+    cpu_seconds: int = 300
+    """Of each process."""
+    file_mb: int = 512
+    hidden: tuple[Path, ...] = ()
+    """Never shown, even where they lie below a folder of the system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +69,18 @@ class Descriptors:
 
 
 def bubblewrap(
-    program: str,
-    command: str,
-    workspace: Path,
-    limits: Limits,
-    descriptors: Descriptors,
-    *,
-    network: bool,
-    hidden: Sequence[Path],
+    program: str, command: str, workspace: Path, limits: Limits, descriptors: Descriptors
 ) -> list[str]:
-    """The whole command line, to be run in the workspace. Looks at the file system."""
+    """Return the whole command line, to be run in the workspace. Looks at the file system."""
     as_root = os.geteuid() == 0
     sandbox = [
         program,
-        *("--unshare-user", "--unshare-all", *(["--share-net"] if network else ())),
+        *("--unshare-user", "--unshare-all", *(["--share-net"] if limits.network else ())),
         *("--disable-userns", "--uid", str(_USER), "--gid", str(_USER), "--hostname", "sandbox"),
         # As the first process of its namespace, our launcher takes all others along when it ends.
         *("--die-with-parent", "--new-session", "--as-pid-1", "--json-status-fd", str(descriptors.report)),
-        *_files(descriptors, limits, network=network),
-        *_masks(hidden),
+        *_files(descriptors, limits),
+        *_masks(limits.hidden),
         *("--bind", _CARRIED if as_root else str(workspace), HOME, "--chdir", HOME),
         # Last: what was made above for mounting on could be written to, and is memory.
         *("--remount-ro", "/dev", "--remount-ro", "/"),
@@ -94,13 +93,13 @@ def bubblewrap(
     return ["nice", "-n", "19", *(_without_root(sandbox) if as_root else sandbox)]
 
 
-def _files(descriptors: Descriptors, limits: Limits, *, network: bool) -> Iterator[str]:
+def _files(descriptors: Descriptors, limits: Limits) -> Iterator[str]:
     for folder in map(Path, _SYSTEM):
         if folder.is_symlink():
             yield from ("--symlink", str(folder.readlink()), str(folder))
         elif folder.is_dir():
             yield from ("--ro-bind", str(folder), str(folder))
-    for pattern in (*_ETC, *(_ETC_FOR_THE_NETWORK if network else ())):
+    for pattern in (*_ETC, *(_ETC_FOR_THE_NETWORK if limits.network else ())):
         for path in sorted(Path("/etc").glob(pattern)):
             yield from ("--ro-bind-try", str(path), str(path))
     yield from ("--ro-bind-data", str(descriptors.passwd), "/etc/passwd")
@@ -123,7 +122,7 @@ def _masks(hidden: Sequence[Path]) -> Iterator[str]:
 
 
 def _without_root(sandbox: list[str]) -> list[str]:
-    """Return a command that mounts the workspace where an ordinary user can reach it, and drops root for that user.
+    """Return a command that mounts the workspace where an ordinary user can reach it, and becomes that user.
 
     One process does all of it: the sandbox ends when its parent ends, and the parent must be Hermes.
     """
@@ -228,27 +227,19 @@ def syscall_filter(machine: str = "") -> bytes:
             _step(_LOAD, _NUMBER_AT),
             _step(_JUMP_IF_GREATER_OR_EQUAL, _X32_CALLS, if_not=1),
             _step(_RETURN, _ERROR | errno.ENOSYS),
-            *_refuse_each(denied, errno.ENOSYS),
+            *_return_for_each(denied, _ERROR | errno.ENOSYS),
             _step(_JUMP_IF_EQUAL, known.numbers["socket"], if_so=1),
             _step(_RETURN, _ALLOW),
             _step(_LOAD, _FIRST_ARGUMENT_AT),
-            *_allow_each(_SOCKETS),
+            *_return_for_each(_SOCKETS, _ALLOW),
             _step(_RETURN, _ERROR | errno.EAFNOSUPPORT),
         ]
     )
 
 
-def _refuse_each(values: list[int], error: int) -> list[bytes]:
+def _return_for_each(values: Sequence[int], verdict: int) -> list[bytes]:
     return [
-        step
-        for value in values
-        for step in (_step(_JUMP_IF_EQUAL, value, if_not=1), _step(_RETURN, _ERROR | error))
-    ]
-
-
-def _allow_each(values: tuple[int, ...]) -> list[bytes]:
-    return [
-        step for value in values for step in (_step(_JUMP_IF_EQUAL, value, if_not=1), _step(_RETURN, _ALLOW))
+        step for value in values for step in (_step(_JUMP_IF_EQUAL, value, if_not=1), _step(_RETURN, verdict))
     ]
 
 

@@ -34,20 +34,10 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Sandbox:
-    """Files that a command may reach, and the limits of each command."""
+class Sandbox(Limits):
+    """Runs commands within limits."""
 
-    network: bool = False
-    memory_mb: int = 1024
-    """All processes together, with what lies in /tmp."""
-    processes: int = 128
-    """Threads count, too."""
     seconds: int = 600
-    cpu_seconds: int = 300
-    """Of each process."""
-    file_mb: int = 512
-    hidden: tuple[Path, ...] = ()
-    """Never shown, even where they lie below a folder of the system."""
     program: str = "bwrap"
 
     async def run(self, command: str, workspace: Path, *, seconds: float) -> Ran:
@@ -92,10 +82,7 @@ class Sandbox:
                 "bubblewrap is not installed. Install it (Debian, Ubuntu: `apt install bubblewrap`; Fedora: "
                 f"`dnf install bubblewrap`), {_OTHERWISE}."
             )
-        limits = Limits(self.memory_mb, self.processes, self.cpu_seconds, self.file_mb)
-        return bubblewrap(
-            program, command, workspace, limits, given, network=self.network, hidden=self.hidden
-        )
+        return bubblewrap(program, command, workspace, self, given)
 
     async def _watch(self, report: _Report) -> bool:
         """True when it has ended the command, because its processes together used too much memory."""
@@ -174,31 +161,20 @@ def memory_used(first_process: int) -> int:
     Counts the processes that its first process sees.
     """
     root = Path(f"/proc/{first_process}/root")
-    return sum(map(_share, _processes(root / "proc"))) + sum(map(_stored, (root / "tmp", root / "dev/shm")))
-
-
-def _processes(proc: Path) -> list[Path]:
-    try:
-        return [entry for entry in proc.iterdir() if entry.name.isdigit()]
-    except OSError:
-        return []
+    used = sum(map(_stored, (root / "tmp", root / "dev/shm")))
+    with suppress(OSError):
+        used += sum(_share(entry) for entry in (root / "proc").iterdir() if entry.name.isdigit())
+    return used
 
 
 def _share(process: Path) -> int:
     """Return a process's share of memory: pages shared with others count in part."""
-    try:
+    with suppress(OSError):
         lines = (process / "smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(("Pss:", "SwapPss:"))) * 1024
-    except OSError:
-        return _resident(process)
-
-
-def _resident(process: Path) -> int:
-    """More than its share, where that is not told."""
-    try:
+    with suppress(OSError, IndexError):  # shared pages count in full where the kernel does not tell the share
         return int((process / "statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError):
-        return 0
+    return 0
 
 
 def _stored(folder: Path) -> int:

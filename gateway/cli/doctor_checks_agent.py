@@ -29,7 +29,6 @@ from gateway.models.litellm_runtime import load_litellm
 from gateway.models.selection import (
     auxiliary_spec,
     configured_llm,
-    configured_models,
     configured_specs,
     explain_choice,
     is_local,
@@ -195,7 +194,7 @@ def limits(config: Config) -> Iterator[Finding]:
 
 def _models(config: Config) -> Iterator[tuple[str, str | None]]:
     """Yield all models that may cost money, with their `base_url`."""
-    yield from configured_models(config.model)
+    yield from ((spec.name, spec.base_url) for spec in configured_specs(config.model))
     if summaries := auxiliary_spec(config.auxiliary.compression, config.model):
         yield summaries.name, summaries.base_url
     voice = config.auxiliary.transcription

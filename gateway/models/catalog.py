@@ -9,7 +9,6 @@ import asyncio
 import difflib
 import importlib.metadata
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -74,10 +73,19 @@ def lookup(model_id: str) -> ModelFacts | None:
         return ModelFacts("embedded", embedded.WINDOW, None, supports_tools=False, prices=Prices(0.0, 0.0))
     provider, _, name = model_id.partition("/")
     if provider in _RESELLERS:
-        return _reseller_facts(name, provider)
+        # Window and tools are the vendor's; the price may differ. `anthropic/claude-x-4.5:beta` at OpenRouter is
+        # `anthropic/claude-x-4-5`.
+        vendor, _, model = name.partition(":")[0].partition("/")
+        vendor = _VENDORS.get(vendor, vendor)
+        facts = lookup(f"{vendor}/{model}") or lookup(f"{vendor}/{model.replace('.', '-')}")
+        return replace(facts, provider=provider, prices=None) if facts else None
     if provider == "ollama_chat":
         return lookup(f"ollama/{name}")
-    return _table().get(model_id) or _of_provider(provider, name)
+    if known := _table().get(model_id):
+        return known
+    # The table may list the bare name. At another provider it is another model.
+    facts = _table().get(name)
+    return facts if facts and facts.provider.startswith(provider) else None
 
 
 def context_length_for(model_id: str, configured: int | None = None) -> int:
@@ -119,28 +127,6 @@ def provider_problem(model_id: str) -> str:
     near = difflib.get_close_matches(prefix, known, n=1)
     remedy = f"Did you mean `{near[0]}/{name}`?" if near else "Correct it, or set `model.base_url`."
     return f"There is no provider `{prefix}`. {remedy}"
-
-
-def _of_provider(provider: str, name: str) -> ModelFacts | None:
-    """Look up a bare name, which the table lists without its provider. At another provider it is another model."""
-    facts = _table().get(name)
-    return facts if facts and facts.provider.startswith(provider) else None
-
-
-def _reseller_facts(name: str, reseller: str) -> ModelFacts | None:
-    """Look up a model at a reseller. Window and tools are the vendor's; the price may differ."""
-    for spelling in _vendor_spellings(name):
-        if facts := lookup(spelling):
-            return replace(facts, provider=reseller, prices=None)
-    return None
-
-
-def _vendor_spellings(name: str) -> Iterator[str]:
-    """Yield the vendor's spellings: `anthropic/claude-x-4.5:beta` at OpenRouter is `anthropic/claude-x-4-5`."""
-    vendor, _, model = name.partition(":")[0].partition("/")
-    vendor = _VENDORS.get(vendor, vendor)
-    yield f"{vendor}/{model}"
-    yield f"{vendor}/{model.replace('.', '-')}"
 
 
 @cache
@@ -223,16 +209,16 @@ def cache_savings(model: str, usage: Usage) -> CacheSavings:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class VisionCheck:
     """Tells whether the model of a conversation accepts images. `configured` is `model.vision`."""
 
-    def __init__(self, models: ModelSelector, configured: bool | None) -> None:
-        self._models = models
-        self._configured = configured
+    models: ModelSelector
+    configured: bool | None
 
     async def __call__(self, conversation: Conversation) -> bool:
-        if self._configured is not None and await self._models.is_default(conversation):
-            return self._configured
-        llm = await self._models.of(conversation)
+        if self.configured is not None and await self.models.is_default(conversation):
+            return self.configured
+        llm = await self.models.of(conversation)
         facts = await asyncio.to_thread(lookup, llm.model)
         return facts is not None and facts.supports_vision

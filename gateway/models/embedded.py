@@ -86,9 +86,10 @@ class EmbeddedServer:
 
     async def start(self) -> str:
         """Return the base URL. The first caller loads the model; later callers wait for the same load."""
-        if self._loading is None or _failed(self._loading):
-            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
-        return await asyncio.shield(self._loading)
+        task = self._loading
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._loading = asyncio.create_task(asyncio.to_thread(self._load))
+        return await asyncio.shield(task)
 
     async def close(self) -> None:
         """Stop the server and free its memory."""
@@ -114,8 +115,7 @@ class EmbeddedServer:
         return f"{self._server.listening_address}/v1"
 
     def _unload(self) -> None:
-        # The destructor stops the threads; this is the only reference.
-        self._server = None
+        self._server = None  # the destructor stops the threads
 
     def _parameters(self, xllamacpp: Any, weights: Path) -> Any:
         """Build the parameters: an ephemeral loopback port, bounded memory, and no optional features."""
@@ -135,7 +135,9 @@ class EmbeddedServer:
         params.n_parallel = 1
         params.n_batch = params.n_ubatch = _BATCH
         params.cache_ram_mib = _PROMPT_CACHE_MIB
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
+        # One core stays free for the gateway: llama.cpp's threads wait for each other by spinning.
+        threads = max(1, min(_MAX_THREADS, (os.cpu_count() or 1) - 1))
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
         # Both only lengthen the load.
         params.fit_params = False
         params.warmup = False
@@ -204,27 +206,16 @@ class EmbeddedLLM:
         return self._client
 
 
-def _failed(task: asyncio.Task[str]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)
-
-
-def _threads() -> int:
-    """Leave one core free for the gateway: llama.cpp's threads wait for each other by spinning."""
-    return max(1, min(_MAX_THREADS, (os.cpu_count() or 1) - 1))
-
-
 def _without_cost(completion: Completion) -> Completion:
     return replace(completion, usage=replace(completion.usage, cost_usd=0.0))
 
 
 def _text_only(request: ChatRequest) -> ChatRequest:
     """Remove tools and images, which the model cannot read. The server would reject an image."""
-    return replace(request, tools=(), messages=[_without_images(message) for message in request.messages])
-
-
-def _without_images(message: ChatDict) -> ChatDict:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    texts = [part["text"] if part.get("type") == "text" else "[an image]" for part in content]
-    return {**message, "content": "\n".join(texts)}
+    messages: list[ChatDict] = []
+    for message in request.messages:
+        if isinstance(parts := message.get("content"), list):
+            texts = [part["text"] if part.get("type") == "text" else "[an image]" for part in parts]
+            message = {**message, "content": "\n".join(texts)}
+        messages.append(message)
+    return replace(request, tools=(), messages=messages)

@@ -73,14 +73,8 @@ def _never_connected(exc: Exception) -> bool:
     """Tell whether nothing was sent, so that the call costs nothing."""
     import httpx  # noqa: PLC0415 - as above
 
-    unconnected = (
-        httpx.ConnectError,
-        httpx.ConnectTimeout,
-        httpx.PoolTimeout,
-        ConnectionRefusedError,
-        gaierror,
-    )
-    return _comes_from(*unconnected)(exc)
+    timeouts = httpx.ConnectTimeout, httpx.PoolTimeout
+    return _comes_from(httpx.ConnectError, *timeouts, ConnectionRefusedError, gaierror)(exc)
 
 
 TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (
@@ -107,12 +101,9 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
     for link in _chain(exc):
         _redact_in_place(link, api_key)
     kind = next((kind for holds, kind in TABLE if holds(exc)), ModelOverloaded)
-    # litellm's own text is advice for programmers.
-    detail = (
-        f"{model} said: {_message(exc)}"
-        if _NO_PROVIDER not in str(exc)
-        else f"No provider is known for `{model}`."
-    )
+    detail = f"{model} said: {_message(exc)}"
+    if _NO_PROVIDER in str(exc):  # litellm's own text is advice for programmers
+        detail = f"No provider is known for `{model}`."
     if kind is RateLimited:
         return RateLimited(detail, retry_after=_retry_after(exc))
     if kind is NetworkFailed:
@@ -198,8 +189,11 @@ def _retry_after(exc: Exception) -> float | None:
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
     if (value := headers.get("retry-after")) is not None:
-        seconds = _number(value)
-        return seconds if seconds is not None else _seconds_until(value)
+        if (seconds := _number(value)) is not None:
+            return seconds
+        with suppress(TypeError, ValueError):  # it is a date, or nothing that makes sense
+            return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+        return None
     found = re.search(_ASK_LATER, str(exc), re.IGNORECASE)
     return float(found[1]) if found else None
 
@@ -207,13 +201,6 @@ def _retry_after(exc: Exception) -> float | None:
 def _number(value: Any) -> float | None:
     try:
         return max(0.0, float(value))
-    except (TypeError, ValueError):
-        return None
-
-
-def _seconds_until(date: str) -> float | None:
-    try:
-        return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError):
         return None
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterable
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -28,24 +28,15 @@ def prepare_messages(messages: Iterable[ChatDict], *, images: bool = True) -> li
     Without `images`, replace them: a conversation may contain images from another model, and this model's provider
     rejects them.
     """
-    copies = [
-        _with_json_calls(message) if message.get("tool_calls") else dict(message) for message in messages
-    ]
-    return copies if images else [_without_images(message) for message in copies]
-
-
-def _without_images(message: ChatDict) -> ChatDict:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    return {
-        **message,
-        "content": [part if part.get("type") == "text" else _IMAGE_PLACEHOLDER for part in content],
-    }
-
-
-def _with_json_calls(message: ChatDict) -> ChatDict:
-    return {**message, "tool_calls": [_with_json_arguments(call) for call in message["tool_calls"]]}
+    copies = []
+    for message in messages:
+        copy = dict(message)
+        if copy.get("tool_calls"):
+            copy["tool_calls"] = [_with_json_arguments(call) for call in copy["tool_calls"]]
+        if not images and isinstance(parts := copy.get("content"), list):
+            copy["content"] = [part if part.get("type") == "text" else _IMAGE_PLACEHOLDER for part in parts]
+        copies.append(copy)
+    return copies
 
 
 def _with_json_arguments(call: ChatDict) -> ChatDict:
@@ -55,16 +46,12 @@ def _with_json_arguments(call: ChatDict) -> ChatDict:
     anything else, so every later call would fail.
     """
     function = call["function"]
-    if _is_object(function["arguments"]):
-        return dict(call)
-    return {**call, "function": {**function, "arguments": json.dumps({"unreadable": function["arguments"]})}}
-
-
-def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        if isinstance(json.loads(function["arguments"]), dict):
+            return dict(call)
     except ValueError:
-        return False
+        pass
+    return {**call, "function": {**function, "arguments": json.dumps({"unreadable": function["arguments"]})}}
 
 
 async def send(library: Library, **arguments: Any) -> Any:
@@ -83,17 +70,13 @@ async def _cancel_call(call: asyncio.Task[Any]) -> None:
     call.cancel()
     await asyncio.wait([call])
     answered = not call.cancelled() and call.exception() is None
-    if answered and hasattr(call.result(), "completion_stream"):
-        await _close_unread(call.result())
-
-
-async def _close_unread(stream: Any) -> None:
-    """Close a stream that was never read: its response is reachable only after the first read."""
-    reading = asyncio.create_task(anext(stream))
-    await asyncio.sleep(0)
-    reading.cancel()
-    await asyncio.wait([reading])
-    await close_stream(stream)
+    if answered and hasattr(stream := call.result(), "completion_stream"):
+        # The response of a stream is reachable only after the first read.
+        reading = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait([reading])
+        await close_stream(stream)
 
 
 async def close_stream(stream: Any) -> None:
@@ -122,52 +105,32 @@ def endpoint_of(base_url: str | None) -> str:
     return f"{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
+@dataclass(eq=False, repr=False)
 class LiteLLMClient:
-    def __init__(
-        self,
-        model: str,
-        *,
-        context_length: int,
-        supports_tools: bool,
-        sees_images: bool = True,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        max_tokens: int | None = None,
-        is_free: bool = False,
-        timeout: float = 300.0,
-        litellm_model: str | None = None,
-        missing_key: str = "",
-    ) -> None:
-        """`is_free`: the cost is 0 unless reported. `timeout` limits the time without data from the provider.
-        `litellm_model` is litellm's name of the model, `missing_key` the variable that must be set first."""
-        self._model = model
-        self._context_length = context_length
-        self._supports_tools = supports_tools
-        self._sees_images = sees_images
-        self._api_key = api_key
-        self._base_url = base_url
-        self._max_tokens = max_tokens
-        self._is_free = is_free
-        self._timeout = timeout
-        self._litellm_model = litellm_model or model
-        self._missing_key = missing_key
+    model: str
+    _: KW_ONLY
+    context_length: int
+    supports_tools: bool
+    sees_images: bool = True
+    api_key: str | None = None
+    base_url: str | None = None
+    max_tokens: int | None = None
+    is_free: bool = False
+    """The cost is 0 unless the provider reports one."""
+    timeout: float = 300.0
+    """Seconds without data from the provider."""
+    litellm_model: str = ""
+    """litellm's name of the model, if it has another one."""
+    missing_key: str = ""
+    """The variable that must be set first."""
+
+    def __post_init__(self) -> None:
+        self.litellm_model = self.litellm_model or self.model
         _open_clients.add(self)
 
     @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def context_length(self) -> int:
-        return self._context_length
-
-    @property
-    def supports_tools(self) -> bool:
-        return self._supports_tools
-
-    @property
     def endpoint(self) -> str:
-        return endpoint_of(self._base_url)
+        return endpoint_of(self.base_url)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         library = await load_litellm()
@@ -187,7 +150,7 @@ class LiteLLMClient:
             await close_stream(stream)
         if not _has_finished(stream):
             raise StreamCut(
-                f"{self._model} ended the stream without a finish reason.", partial_text=answer.text
+                f"{self.model} ended the stream without a finish reason.", partial_text=answer.text
             )
         yield self._completion(library, answer)
 
@@ -202,22 +165,22 @@ class LiteLLMClient:
             await close_connections()
 
     async def _send(self, library: Library, request: ChatRequest, **how: Any) -> Any:
-        if self._missing_key:
-            raise KeyMissing(f"{self._model} needs {self._missing_key}.")
+        if self.missing_key:
+            raise KeyMissing(f"{self.model} needs {self.missing_key}.")
         try:
             return await send(library, **self._arguments(request), **how)
         except library.errors as exc:
-            raise translate(exc, model=self._model, api_key=self._api_key) from exc
+            raise translate(exc, model=self.model, api_key=self.api_key) from exc
 
     def _arguments(self, request: ChatRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
-            "model": self._litellm_model,
-            "messages": prepare_messages(request.messages, images=self._sees_images),
-            "api_key": self._api_key or (_NO_KEY if self._base_url else None),
-            "api_base": self._base_url,
-            "max_tokens": request.max_tokens or self._max_tokens,
+            "model": self.litellm_model,
+            "messages": prepare_messages(request.messages, images=self.sees_images),
+            "api_key": self.api_key or (_NO_KEY if self.base_url else None),
+            "api_base": self.base_url,
+            "max_tokens": request.max_tokens or self.max_tokens,
             "temperature": request.temperature,
-            "timeout": self._timeout,
+            "timeout": self.timeout,
             "num_retries": 0,
             "max_retries": 0,
             # Models that do not know a parameter, such as temperature, answer without it.
@@ -225,9 +188,9 @@ class LiteLLMClient:
             # Otherwise litellm needs the package `mcp` if there are tools.
             "_skip_mcp_handler": True,
         }
-        if request.tools and self._supports_tools:
+        if request.tools and self.supports_tools:
             arguments["tools"] = list(request.tools)
-            if not self._base_url and _THINKS_OR_USES_TOOLS.match(self._litellm_model):
+            if not self.base_url and _THINKS_OR_USES_TOOLS.match(self.litellm_model):
                 arguments["reasoning_effort"] = "none"
             if request.tool_choice == "none":
                 arguments["tool_choice"] = "none"
@@ -235,16 +198,16 @@ class LiteLLMClient:
 
     def _stream_error(self, exc: Exception, answer: ResponseBuilder) -> ModelError:
         """Translate a failure during a stream. After the first text, a transient error is a cut stream."""
-        error = translate(exc, model=self._model, api_key=self._api_key)
+        error = translate(exc, model=self.model, api_key=self.api_key)
         if isinstance(error, NetworkFailed) or (answer.text and error.transient):
             return StreamCut(error.detail, partial_text=answer.text)
         return error
 
     def _completion(self, library: Library, answer: ResponseBuilder) -> Completion:
-        usage = read_usage(library.litellm, answer.usage, model=self._litellm_model)
-        if usage.cost_usd is None and self._is_free:
+        usage = read_usage(library.litellm, answer.usage, model=self.litellm_model)
+        if usage.cost_usd is None and self.is_free:
             usage = replace(usage, cost_usd=0.0)
-        return answer.completion(model=self._model, usage=usage)
+        return answer.completion(model=self.model, usage=usage)
 
 
 def _has_finished(stream: Any) -> bool:
@@ -271,10 +234,6 @@ class _PartialToolCall:
     name: str = ""
     arguments: str = ""
 
-    def closed(self) -> ToolCall:
-        # Models omit the arguments of tools without parameters.
-        return ToolCall(self.id or new_id("call"), self.name, self.arguments or "{}")
-
 
 @dataclass(slots=True)
 class ResponseBuilder:
@@ -288,7 +247,7 @@ class ResponseBuilder:
     _by_index: dict[int, _PartialToolCall] = field(default_factory=dict)
 
     def add(self, chunk: Any) -> str:
-        """Takes a chunk in; returns the text it brought."""
+        """Add a chunk and return its text."""
         self.usage = getattr(chunk, "usage", None) or self.usage
         if not chunk.choices:
             return ""
@@ -301,26 +260,29 @@ class ResponseBuilder:
         return text
 
     def _add_piece(self, piece: Any) -> None:
-        call = self._call_at(piece.index or 0, piece.id)
+        """Add a piece to its call. Some servers number every call 0; there a new id begins a new call."""
+        index = piece.index or 0
+        call = self._by_index.get(index)
+        if call is None or (piece.id and call.id and piece.id != call.id):
+            call = self._by_index[index] = _PartialToolCall()
+            self.calls.append(call)
         call.id = call.id or piece.id or ""
         call.name = call.name or piece.function.name or ""
         call.arguments += piece.function.arguments or ""
 
-    def _call_at(self, index: int, call_id: str | None) -> _PartialToolCall:
-        """The call a piece belongs to. Some servers number every call 0; there a new id begins a new call."""
-        call = self._by_index.get(index)
-        if call is None or (call_id and call.id and call_id != call.id):
-            call = self._by_index[index] = _PartialToolCall()
-            self.calls.append(call)
-        return call
-
     def completion(self, *, model: str, usage: Usage) -> Completion:
-        calls = tuple(call.closed() for call in self.calls)
-        return Completion(self.text, calls, _finish_reason(self.finish_reason, calls), usage, model)
+        # Models omit the arguments of tools without parameters.
+        calls = tuple(
+            ToolCall(call.id or new_id("call"), call.name, call.arguments or "{}") for call in self.calls
+        )
+        reason = _FINISH_REASONS.get(self.finish_reason or "", "stop")
+        if calls and reason == "stop":
+            reason = "tool_calls"
+        return Completion(self.text, calls, reason, usage, model)
 
 
 def build_whole(response: Any) -> ResponseBuilder:
-    """An answer that came in one piece."""
+    """Read an answer that came in one piece."""
     choice = response.choices[0]
     calls = [
         _PartialToolCall(call.id, call.function.name, call.function.arguments)
@@ -331,13 +293,8 @@ def build_whole(response: Any) -> ResponseBuilder:
     )
 
 
-def _finish_reason(reported: str | None, calls: tuple[ToolCall, ...]) -> str:
-    reason = _FINISH_REASONS.get(reported or "", "stop")
-    return "tool_calls" if calls and reason == "stop" else reason
-
-
 def read_usage(litellm: Any, usage: Any, *, model: str) -> Usage:
-    """litellm's usage in our terms. All zero, without a price, when the provider reported nothing."""
+    """Convert litellm's usage. All zero, without a price, if the provider reported nothing."""
     if usage is None or not usage.prompt_tokens:
         return Usage()
     details = getattr(usage, "prompt_tokens_details", None)

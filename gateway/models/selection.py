@@ -56,11 +56,6 @@ class ModelDecision:
     """A sentence for the start-up banner."""
 
 
-def choose_model(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> str:
-    """Return the full id of the model to use."""
-    return explain_choice(name, base_url=base_url, keys=keys).model
-
-
 def explain_choice(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> ModelDecision:
     """Return the model and the reason. `keys` has environment variables by name, such as OPENAI_API_KEY."""
     if name == AUTO:
@@ -84,25 +79,13 @@ def build_llm(
     return RetryingLLM([_client(spec, keys, max_tokens, server) for spec in specs])
 
 
-def build_named(
-    name: str, specs: Sequence[ModelSpec], *, keys: Mapping[str, str], max_tokens: int | None = None
-) -> RetryingLLM:
-    """Build the client of one model, without fallbacks. A model that is not in `specs` is treated as a fallback."""
-    wanted = as_fallback(specs[0], ModelSpec(name), keys)
-    spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
-    variable = _key_variable(spec.name)
-    if variable in DEFAULT_MODELS and not (spec.base_url or spec.api_key or keys.get(variable)):
-        raise ModelNotAvailable(f"{variable} is not set.")
-    return RetryingLLM([_client(spec, keys, max_tokens, None)])
-
-
 def resolve_specs(
     main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[str, str]
 ) -> list[ModelSpec]:
     """Return the specs with full ids. Fallbacks get the address and the key that they share with the main model."""
     if main.name == AUTO and main.api_key:
         raise ModelNotAvailable("`model.api_key` is set: say in `model.name` which model it is for.")
-    main = replace(main, name=choose_model(main.name, base_url=main.base_url, keys=keys))
+    main = replace(main, name=explain_choice(main.name, base_url=main.base_url, keys=keys).model)
     return [main, *(as_fallback(main, spec, keys) for spec in fallbacks)]
 
 
@@ -136,7 +119,7 @@ def _full_id(name: str, base_url: str | None) -> str:
 
 def as_fallback(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
     """Return the spec of a fallback. A model of the main model's provider shares its address and key."""
-    name = choose_model(spec.name, base_url=spec.base_url or main.base_url, keys=keys)
+    name = explain_choice(spec.name, base_url=spec.base_url or main.base_url, keys=keys).model
     if spec.base_url is None and provider_of(name) == provider_of(main.name):
         return replace(spec, name=name, base_url=main.base_url, api_key=spec.api_key or main.api_key)
     return replace(spec, name=name)
@@ -171,7 +154,9 @@ def _route(spec: ModelSpec) -> tuple[str, str | None]:
     """Return litellm's name for the model and the address that serves it; None for the provider's own."""
     provider, _, name = spec.name.partition("/")
     if provider in ("ollama", "ollama_chat"):
-        return f"openai/{name}", _ollama_route(spec.base_url or _OLLAMA_URL)
+        # The OpenAI route of Ollama reports tool calls and usage in streams.
+        url = spec.base_url or _OLLAMA_URL
+        return f"openai/{name}", url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"
     if provider == "nous":
         return f"openai/{name}", spec.base_url or NOUS_URL
     return spec.name, spec.base_url
@@ -193,30 +178,19 @@ def _key_variable(model: str) -> str:
     return f"{model.partition('/')[0].upper()}_API_KEY"
 
 
-def _ollama_route(url: str) -> str:
-    """Return the URL of Ollama's OpenAI route, which reports tool calls and usage in streams."""
-    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"
-
-
 # These functions read the table of models from disk: do not call them on the event loop.
 
 
 def configured_llm(model: ModelConfig) -> tuple[ModelDecision, RetryingLLM]:
     """Return the chosen model and its client with fallbacks."""
-    keys = provider_keys()
+    keys, fallbacks = provider_keys(), [_spec(fallback) for fallback in model.fallbacks]
     choice = explain_choice(model.name, base_url=model.base_url, keys=keys)
-    fallbacks = [_spec(fallback) for fallback in model.fallbacks]
     return choice, build_llm(_spec(model), keys=keys, fallbacks=fallbacks, max_tokens=model.max_tokens)
 
 
 def configured_names(model: ModelConfig) -> list[str]:
     """Return the full ids of the model and its fallbacks."""
     return list(dict.fromkeys(spec.name for spec in configured_specs(model)))
-
-
-def configured_models(model: ModelConfig) -> list[tuple[str, str | None]]:
-    """Return the full ids of the model and its fallbacks, with their `base_url`."""
-    return [(spec.name, spec.base_url) for spec in configured_specs(model)]
 
 
 def believed_window(spec: ModelSpec) -> tuple[str, str, int]:
@@ -227,7 +201,12 @@ def believed_window(spec: ModelSpec) -> tuple[str, str, int]:
 
 def named_llm(model: ModelConfig, name: str) -> RetryingLLM:
     """Build the client of any model by its id, without fallbacks. An unconfigured model uses its provider's key."""
-    return build_named(name, configured_specs(model), keys=provider_keys(), max_tokens=model.max_tokens)
+    keys, specs = provider_keys(), configured_specs(model)
+    wanted = as_fallback(specs[0], ModelSpec(name), keys)
+    spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
+    if variable := missing_key(spec, keys):
+        raise ModelNotAvailable(f"{variable} is not set.")
+    return RetryingLLM([_client(spec, keys, model.max_tokens, None)])
 
 
 def configured_specs(model: ModelConfig) -> list[ModelSpec]:

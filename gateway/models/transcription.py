@@ -40,14 +40,10 @@ class Transcriber:
 
     def __init__(self, settings: TranscriptionConfig) -> None:
         self._settings = settings
-
-    @property
-    def model(self) -> str:
-        return self._settings.model or ""
+        self.model = settings.model or ""
 
     async def __call__(self, name: str, data: bytes) -> Transcript:
-        library = await load_litellm()
-        settings = self._settings
+        library, settings = await load_litellm(), self._settings
         key = settings.api_key.get_secret_value() if settings.api_key else None
         try:
             # In a thread: litellm's async function reads files on the event loop.
@@ -61,12 +57,12 @@ class Transcriber:
                 timeout=_SECONDS,
             )
         except library.errors as error:
-            raise translate(error, model=settings.model or "", api_key=key) from error
+            raise translate(error, model=self.model, api_key=key) from error
         usage = self._usage(library.litellm.model_cost, answer, len(data))
         return Transcript(str(answer.text).strip(), self.model, usage)
 
     def _usage(self, prices: dict[str, Any], answer: Any, size: int) -> Usage:
-        cost = _cost(prices, answer, self._settings.model or "")
+        cost = _cost(prices, answer, self.model)
         if cost is None and is_local(self._settings.base_url):
             cost = 0.0
         reported = getattr(answer, "usage", None)
@@ -96,19 +92,32 @@ def transcriber(settings: TranscriptionConfig) -> Transcriber | None:
     return Transcriber(settings) if settings.model else None
 
 
+@dataclass(frozen=True, slots=True)
 class PaidTranscriber:
     """Transcribes a file of a conversation within the budget. Raises ModelError."""
 
-    def __init__(self, transcribe: SpeechToText, store: SessionStore, budget: Budget) -> None:
-        self._transcribe = transcribe
-        self._store = store
-        self._budget = budget
+    transcribe: SpeechToText
+    store: SessionStore
+    budget: Budget
 
     async def __call__(self, name: str, data: bytes, conversation: Conversation) -> str:
-        await self._budget.check(spender())
-        transcript = await self._transcript(name, data)
-        self._budget.note_price(transcript.model, _per_token(transcript.usage, len(data)))
-        await self._store.record_usage(
+        await self.budget.check(spender())
+        estimated, may_cost = estimated_tokens(len(data)), True
+        try:
+            transcript = await self.transcribe(name, data)
+            may_cost = False
+        except ModelError as error:
+            may_cost = error.may_cost
+            raise
+        finally:
+            # A cancelled call costs the same: the provider transcribes the whole recording.
+            if may_cost:
+                self.budget.note_abandoned(spender(), self.transcribe.model, estimated)
+        usage = transcript.usage
+        if not usage.total_tokens:  # it is billed by seconds
+            usage = replace(usage, prompt_tokens=max(1, estimated))
+        self.budget.note_price(transcript.model, usage)
+        await self.store.record_usage(
             conversation.live_session_id,
             transcript.usage,
             model=transcript.model,
@@ -118,23 +127,3 @@ class PaidTranscriber:
         if not transcript.text:
             raise ModelError("It found no speech in the recording.")
         return transcript.text
-
-    async def _transcript(self, name: str, data: bytes) -> Transcript:
-        may_cost = True
-        try:
-            transcript = await self._transcribe(name, data)
-            may_cost = False
-        except ModelError as error:
-            may_cost = error.may_cost
-            raise
-        finally:
-            # A cancelled call costs the same: the provider transcribes the whole recording.
-            if may_cost:
-                tokens = estimated_tokens(len(data))
-                self._budget.note_abandoned(spender(), self._transcribe.model, tokens)
-        return transcript
-
-
-def _per_token(usage: Usage, size: int) -> Usage:
-    """Add estimated tokens to a usage that is billed by seconds."""
-    return usage if usage.total_tokens else replace(usage, prompt_tokens=max(1, estimated_tokens(size)))

@@ -308,7 +308,7 @@ async def test_a_fallback_model_is_told_to_the_engine(tmp_path: Path) -> None:
     """Another model has another window; the thresholds follow."""
     at = await open_agent(tmp_path, [])
     await fill(at, 1)
-    at.llm._model, at.llm._context_length = "scripted/other", 10_000
+    at.llm.model, at.llm.context_length = "scripted/other", 10_000
     await fill(at, 1)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     engine = (await at.agent.auto_compaction.compactor.engines.get(live)).engine

@@ -194,7 +194,7 @@ async def test_an_engine_may_compact_before_its_threshold(tmp_path: Path) -> Non
 async def test_usage_that_cannot_be_true_does_not_count(tmp_path: Path) -> None:
     """A provider that reports the sum of all calls: neither the loop nor the engine believes it."""
     at = await open_agent(tmp_path, [])
-    at.llm._context_length = 40_000
+    at.llm.context_length = 40_000
     total = 0
     for number in range(20):
         live = await at.agent.open(await at.store.conversation(at.conversation_id))

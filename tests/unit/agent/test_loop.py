@@ -267,6 +267,6 @@ async def test_usage_is_recorded_for_every_call(tmp_path: Path) -> None:
 async def test_a_model_without_tools_is_offered_none(tmp_path: Path) -> None:
     """The embedded model cannot call tools."""
     at = await desk(tmp_path, ["Hi."], tools=[double])
-    at.llm._supports_tools = False
+    at.llm.supports_tools = False
     await at.say("Hello")
     assert at.llm.requests[0].tools == ()
