@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli import Options, load_config
-from gateway.cli.output import console, one_line, print_json
+from gateway.cli.output import as_json_flag, console, one_line, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from gateway.plugins.loader import PluginInfo
 
 _RESTART = "Restart Hermes to apply the change."
-_DESCRIBED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +46,30 @@ def plugins(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    options: Options = ctx.obj
-    overview = _survey(options)
+    overview = _survey(ctx.obj)
     _print(overview)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        _ask(options, overview)
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        return
+    names, active = [info.name for info in overview.engines if not info.problem], overview.active_engine
+    default = active if active in names else None
+    chosen = click.prompt("Context engine to use", type=click.Choice(names), default=default)
+    if chosen == active:
+        click.echo(f"{active} stays.")
+    else:
+        ctx.invoke(use, name=chosen)
 
 
 @plugins.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json_flag
 @click.pass_obj
 def list_plugins(options: Options, as_json: bool) -> None:
     """List plugins and context engines with their problems."""
     overview = _survey(options)
-    if not as_json:
+    if as_json:
+        general, engines = map(_as_dict, overview.general), map(_as_dict, overview.engines)
+        print_json({"plugins": list(general), "context_engines": list(engines)})
+    else:
         _print(overview)
-        return
-    print_json(
-        {
-            "plugins": [_as_dict(info) for info in overview.general],
-            "context_engines": [_as_dict(info) for info in overview.engines],
-        }
-    )
 
 
 @plugins.command()
@@ -76,7 +77,15 @@ def list_plugins(options: Options, as_json: bool) -> None:
 @click.pass_obj
 def use(options: Options, name: str) -> None:
     """Choose the context engine: sets context.engine in hermes.yaml and keeps its comments."""
-    _use(options, name)
+    from gateway.config.yaml_edit import set_values  # noqa: PLC0415 - not for `--help`; so below
+    from gateway.plugins.engines import check_engine  # noqa: PLC0415
+    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
+
+    loaded = load_config(options, log_level="warning")
+    found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
+    check_engine(name, loaded, found)
+    path = _edit(options, loaded, lambda text: set_values(text, "context", {"engine": name}))
+    click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")
 
 
 @plugins.command()
@@ -84,10 +93,10 @@ def use(options: Options, name: str) -> None:
 @click.pass_obj
 def enable(options: Options, name: str) -> None:
     """Enable a plugin, after loading it as a test."""
-    from gateway.config.yaml_edit import add_item  # noqa: PLC0415 - not for `--help`; so below
+    from gateway.config.yaml_edit import add_item  # noqa: PLC0415
     from gateway.plugins.loader import check_plugin  # noqa: PLC0415
 
-    loaded = _loaded(options)
+    loaded = load_config(options, log_level="warning")
     enabled = loaded.config.plugins.enabled
     if name in enabled:
         click.echo(f"{name} is already enabled.")
@@ -104,44 +113,21 @@ def disable(options: Options, name: str) -> None:
     """Disable a plugin."""
     from gateway.config.yaml_edit import remove_item  # noqa: PLC0415
 
-    loaded = _loaded(options)
-    if name not in loaded.config.plugins.enabled:
+    overview = _survey(options)
+    if name not in overview.loaded.config.plugins.enabled:
         click.echo(f"{name} is not enabled.")
         return
-    _keep_engine_in_use(loaded, name)
-    _edit(options, loaded, lambda text: remove_item(text, "plugins", "enabled", name))
+    if any(info.active and info.origin == f"plugin {name}" for info in overview.engines):
+        raise click.UsageError(
+            f"{name} provides the context engine in use, {overview.active_engine}. "
+            "First: `hermes plugins use compressor`."
+        )
+    _edit(options, overview.loaded, lambda text: remove_item(text, "plugins", "enabled", name))
     click.echo(f"{name} is disabled. {_RESTART}")
 
 
-def _ask(options: Options, overview: Overview) -> None:
-    names = [info.name for info in overview.engines if not info.problem]
-    active = overview.active_engine
-    chosen = click.prompt(
-        "Context engine to use",
-        type=click.Choice(names),
-        default=active if active in names else None,
-        show_choices=True,
-    )
-    if chosen == active:
-        click.echo(f"{active} stays.")
-    else:
-        _use(options, chosen)
-
-
-def _use(options: Options, name: str) -> None:
-    from gateway.config.yaml_edit import set_values  # noqa: PLC0415
-    from gateway.plugins.engines import check_engine  # noqa: PLC0415
-    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
-
-    loaded = _loaded(options)
-    found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
-    check_engine(name, loaded, found)
-    path = _edit(options, loaded, lambda text: set_values(text, "context", {"engine": name}))
-    click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")
-
-
 def _edit(options: Options, loaded: LoadedConfig, change: Callable[[str], str]) -> Path:
-    """In the file that is in use; where there is none yet, in a copy of the shipped one."""
+    """Edit the file in use, or a copy of the shipped file if there is none yet."""
     from gateway.config.loader import SHIPPED, ensure_home, find_config, read_text  # noqa: PLC0415
     from gateway.config.yaml_edit import write_atomically  # noqa: PLC0415
 
@@ -153,33 +139,11 @@ def _edit(options: Options, loaded: LoadedConfig, change: Callable[[str], str]) 
     return path
 
 
-def _keep_engine_in_use(loaded: LoadedConfig, name: str) -> None:
-    from gateway.plugins.engines import available_engines  # noqa: PLC0415
-    from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
-
-    active = loaded.config.context.engine
-    found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
-    if any(
-        info.active and info.origin == f"plugin {name}"
-        for info in available_engines(loaded.home, found, active=active)
-    ):
-        raise click.UsageError(
-            f"{name} provides the context engine in use, {active}. First: `hermes plugins use compressor`."
-        )
-
-
-def _loaded(options: Options) -> LoadedConfig:
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415
-
-    configure_logging("warning", "human")
-    return load_config(options)
-
-
 def _survey(options: Options) -> Overview:
     from gateway.plugins.engines import available_engines  # noqa: PLC0415
     from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
 
-    loaded = _loaded(options)
+    loaded = load_config(options, log_level="warning")
     active = loaded.config.context.engine
     # Output of plugins goes to standard error, not into the list.
     with contextlib.redirect_stdout(sys.stderr):
@@ -213,7 +177,7 @@ def _print_entry(out: Console, info: PluginInfo | EngineInfo, on: bool, state: s
     out.print(f"  {'*' if on else ' '} {info.name:<{width}}  ", end="", soft_wrap=True)
     out.print(f"({facts})  ", style="dim", end="", soft_wrap=True)
     style = "red" if info.problem else ""
-    out.print(one_line(info.problem or info.description, _DESCRIBED), style=style, soft_wrap=True)
+    out.print(one_line(info.problem or info.description, 200), style=style, soft_wrap=True)
 
 
 def _as_dict(info: PluginInfo | EngineInfo) -> dict[str, object]:
