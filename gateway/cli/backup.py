@@ -121,11 +121,13 @@ def _configuration_without_secrets(loaded: LoadedConfig) -> str | None:
 
 
 def _print_made(made: Made, *, with_workspaces: bool) -> None:
+    from rich.filesize import decimal  # noqa: PLC0415
+
     manifest = made.manifest
     files = f", {pluralize(made.files, 'file')} of workspaces" if with_workspaces else ""
     engines = "".join(f", {name} of an engine" for name in manifest.engines)
     click.echo(f"Backup  {made.path}")
-    click.echo(f"Size    {_size(made.bytes)} (the database has {_size(manifest.database_bytes)})")
+    click.echo(f"Size    {decimal(made.bytes)} (the database has {decimal(manifest.database_bytes)})")
     click.echo(f"Holds   {_contents(manifest.contents)}{engines}{files}")
     click.echo(f"Took    {made.seconds:.1f} s, and the copy was checked")
     for left_out in made.left_out[:_MAX_LISTED]:
@@ -152,11 +154,3 @@ def _contents(contents: DatabaseContents, newest: float | None = None) -> str:
         f"{pluralize(contents.conversations, 'conversation')}, {pluralize(contents.messages, 'message')}"
     )
     return f"{counted}, the newest of {local_time(newest)}" if newest else counted
-
-
-def _size(count: float) -> str:
-    for unit in ("KB", "MB"):
-        count /= 1000
-        if count < 1000:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1000:.2f} GB"

@@ -1,9 +1,9 @@
-"""The port between the terminal and the agent, and its implementation inside this process."""
+"""The agent in this process as a chat for the terminal. `RemoteChat` in gateway_client.py has the same methods."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
 from agent.events import TurnEvent
@@ -28,43 +28,6 @@ class Sent(NamedTuple):
     """The message was a command that ran at once and starts no turn."""
 
 
-class ChatBackend(Protocol):
-    """One conversation with an agent, in this process or in another."""
-
-    @property
-    def greeting(self) -> str:
-        """One or two lines that name the model."""
-        ...
-
-    @property
-    def conversation_id(self) -> str:
-        """Available after `open`."""
-        ...
-
-    async def open(self, chat: str) -> None:
-        """Open or continue the chat of this name. Call this first."""
-        ...
-
-    async def send(self, text: str) -> Sent:
-        """Send a message; `events` reports the answer.
-
-        Raises GatewayGone, or another HermesError if the message is refused.
-        """
-        ...
-
-    async def stop(self) -> bool:
-        """Stop the running turn; return False if there is none."""
-        ...
-
-    async def decide(self, approval_id: str, choice: Choice) -> str:
-        """Decide about an `ApprovalAsked`; return a sentence for the person."""
-        ...
-
-    def events(self) -> AsyncGenerator[TurnEvent, None]:
-        """Yield each event since `open` once; of a turn that was running then, all events."""
-        ...
-
-
 class LocalChat:
     """The agent in this process."""
 
@@ -73,6 +36,7 @@ class LocalChat:
         self._gateway = gateway
 
     async def open(self, chat: str) -> None:
+        """Open or continue the chat of this name. Call this first."""
         self._address = Address(PLATFORM, chat)
         conversation = await self._gateway.store.sessions.open_conversation(self._address, person=OWNER)
         self.conversation_id = conversation.id
@@ -80,20 +44,24 @@ class LocalChat:
         await self._gateway.recover(PLATFORM, chat_id=chat)
 
     async def send(self, text: str) -> Sent:
+        """Send a message; `events` reports the answer. Raises a HermesError if the message is refused."""
         inbound = InboundMessage(self._address, OWNER, text, command=parse_command(text))
         overtakes = self._gateway.commands.overtakes(inbound.command)
         await self._gateway.receive(inbound)
         return Sent(inbound.id, overtakes)
 
     async def stop(self) -> bool:
+        """Stop the running turn; return False if there is none."""
         return self._gateway.stop_turn(self.conversation_id)
 
     async def decide(self, approval_id: str, choice: Choice) -> str:
+        """Decide about an `ApprovalAsked`; return a sentence for the person."""
         return self._gateway.approvals.decide(
             approval_id, choice, person=OWNER, conversation_id=self.conversation_id
         )
 
     async def events(self) -> AsyncGenerator[TurnEvent, None]:
+        """Yield each event since `open` once; of a turn that was running then, all events."""
         while True:  # the hub disconnects a slow watcher, which then watches again and gets the rest
             with self._gateway.hub.watch(self.conversation_id, after=self._deduplicator.last) as envelopes:
                 async for envelope in envelopes:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,9 +25,12 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
-from gateway.cli.chat_backend import ChatBackend, Sent
+from gateway.cli.chat_backend import Sent
 from gateway.cli.output import describe_call, describe_file, one_line, printable
 from gateway.types import parse_command
+
+if TYPE_CHECKING:
+    from gateway.cli.gateway_client import ChatBackend
 
 _DENIED = (
     "denied: {call}. `hermes chat -q` cannot ask you; use `hermes chat` without -q, or allow everything "

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,7 @@ from agent.messages import without_notes
 from agent.untrusted import without_marks
 from gateway.app import build_app
 from gateway.cli import Options, load_config
-from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
+from gateway.cli.chat_backend import GatewayGone, LocalChat
 from gateway.cli.chat_single import ask
 from gateway.cli.output import console, one_line, printable, show_progress
 from gateway.commands import Commands
@@ -23,6 +24,9 @@ from gateway.config.loader import LoadedConfig, ensure_home
 from gateway.errors import AlreadyRunning
 from gateway.observability.logs import configure_logging
 from gateway.store import open_store
+
+if TYPE_CHECKING:
+    from gateway.cli.gateway_client import ChatBackend
 
 _MAX_LOG_BYTES = 1_000_000
 _MAX_QUESTION = 200
@@ -98,7 +102,7 @@ async def _connect(
     stack: AsyncExitStack, loaded: LoadedConfig, name: str, running: AlreadyRunning
 ) -> ChatBackend:
     """Connect to the web API of the running gateway. Raises `running` if it cannot be reached."""
-    from gateway.cli.gateway_client import RemoteChat, gateway_url  # noqa: PLC0415 - the HTTP client is for this only
+    from gateway.cli.gateway_client import RemoteChat, gateway_url  # noqa: PLC0415 - loads the HTTP client
 
     url = await asyncio.to_thread(gateway_url, loaded)
     if url is None:

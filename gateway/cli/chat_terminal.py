@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Iterable
 from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -22,10 +23,13 @@ from rich.text import Text
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from agent.tool import Choice
-from gateway.cli.chat_backend import ChatBackend, GatewayGone
+from gateway.cli.chat_backend import GatewayGone
 from gateway.cli.chat_screen import ChatScreen
 from gateway.commands import Commands
 from gateway.types import parse_command
+
+if TYPE_CHECKING:
+    from gateway.cli.gateway_client import ChatBackend
 
 _CHOICES: dict[str, Choice] = {
     "o": "once",

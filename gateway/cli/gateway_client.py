@@ -13,7 +13,7 @@ import aiohttp
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
 from agent.tool import Choice
-from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent
+from gateway.cli.chat_backend import PLATFORM, GatewayGone, LocalChat, Sent
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema_platforms import local_url
 from gateway.core.events import EventDeduplicator
@@ -44,7 +44,7 @@ def gateway_url(loaded: LoadedConfig) -> str | None:
     return local_url(web.host, web.port) if web.enabled and web.port != 0 else None
 
 
-def _headers(loaded: LoadedConfig) -> dict[str, str]:
+def _authorization(loaded: LoadedConfig) -> dict[str, str]:
     token = loaded.config.platforms.web.token
     return {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
 
@@ -54,7 +54,7 @@ async def ask_status(loaded: LoadedConfig, url: str) -> dict[str, Any] | None:
     timeout = aiohttp.ClientTimeout(total=_STATUS_SECONDS)
     try:
         async with (
-            aiohttp.ClientSession(headers=_headers(loaded), timeout=timeout) as http,
+            aiohttp.ClientSession(headers=_authorization(loaded), timeout=timeout) as http,
             http.get(f"{url}/api/status") as response,
         ):
             if response.status == 401:
@@ -67,7 +67,7 @@ async def ask_status(loaded: LoadedConfig, url: str) -> dict[str, Any] | None:
 
 
 class RemoteChat:
-    """A chat with the gateway that holds the lock on the state directory."""
+    """The agent of the gateway that holds the lock on the state directory. Has the methods of LocalChat."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self.greeting = f"Connected to Hermes at {url}; /status shows its model."
@@ -79,12 +79,12 @@ class RemoteChat:
         # An answer may take any time, but a gateway on this machine accepts a connection at once.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
         async with aiohttp.ClientSession(
-            url, headers=_headers(loaded), timeout=timeout, read_bufsize=_MAX_LINE_BYTES
+            url, headers=_authorization(loaded), timeout=timeout, read_bufsize=_MAX_LINE_BYTES
         ) as http:
             yield cls(http, url)
 
     async def open(self, chat: str) -> None:
-        """Open the chat. Raises GatewayGone if no Hermes answers."""
+        """Open the chat. All methods raise GatewayGone if Hermes does not answer."""
         opened = await self._post("/api/conversations", {"platform": PLATFORM, "chat_id": chat})
         self.conversation_id = str(opened["id"])
         self._conversation = f"/api/conversations/{self.conversation_id}"
@@ -147,3 +147,6 @@ async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
     if response.status == 401:
         raise TokenRefused
     raise RequestRefused(sentence)
+
+
+ChatBackend = LocalChat | RemoteChat

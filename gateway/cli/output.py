@@ -57,29 +57,14 @@ def one_line(text: str, limit: int) -> str:
 def describe_call(name: str, arguments: str) -> str:
     """Describe a tool call in short, as in `read_file notes.txt`."""
     from agent.redaction import own_rules, redact  # noqa: PLC0415 - slow to import
+    from gateway.text.display import summarize_arguments  # noqa: PLC0415
 
-    return f"{one_line(name, 40)} {one_line(redact(_brief(arguments), own_rules()), 60)}".strip()
+    return f"{one_line(name, 40)} {one_line(redact(summarize_arguments(arguments), own_rules()), 60)}".strip()
 
 
 def describe_file(sent: FileSent) -> str:
     """Put the path on its own line, so that it can be copied."""
     return f"⇩ {one_line(sent.caption or sent.name, 200)}\n{printable(f'{sent.workspace}/{sent.path}')}"
-
-
-def _brief(arguments: str) -> str:
-    """Return the only value, or names and values; the raw text if it is not a JSON object."""
-    try:
-        given = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-    if not isinstance(given, dict):
-        return arguments
-    texts = [
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in given.values()
-    ]
-    if len(texts) == 1:
-        return texts[0]
-    return " ".join(f"{key}={text}" for key, text in zip(given, texts, strict=True))
 
 
 def local_time(timestamp: float) -> str:

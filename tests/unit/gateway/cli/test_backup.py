@@ -47,7 +47,7 @@ def test_there_and_back(state: StateDirectory) -> None:
     (backup,) = (state.home / "backups").iterdir()
     lines = dict(line.split(maxsplit=1) for line in made.stdout.splitlines())
     assert lines["Backup"] == str(backup)
-    assert lines["Size"].startswith(f"{backup.stat().st_size / 1000:.1f} KB")
+    assert lines["Size"].startswith(f"{backup.stat().st_size / 1000:.1f} kB")
     assert lines["Holds"] == "1 conversation, 2 messages"
     assert lines["Took"].endswith("and the copy was checked")
     assert "Keys in .env or the environment are not in it; keep them yourself." in made.stdout
