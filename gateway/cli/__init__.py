@@ -32,27 +32,18 @@ class Options:
     config_path: Path | None = None
 
 
-def load_config(options: Options, *, log_level: str = "") -> LoadedConfig:
+def load_config(options: Options, *, log_level: str = "", lenient: bool = False) -> LoadedConfig:
     """Load the configuration, and say if a `hermes.yaml` in the current directory is ignored.
 
-    `log_level` sets up a log for commands whose output is a result.
+    `log_level` is for commands whose output is a result. `lenient` prints mistakes and continues without the values.
     """
-    from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
+    from gateway.config.loader import load, load_lenient  # noqa: PLC0415 - not for `--help`
 
     if log_level:
-        from gateway.observability.logs import configure_logging  # noqa: PLC0415 - not for `--help`
+        from gateway.observability.logs import configure_logging  # noqa: PLC0415 - slow to import
 
         configure_logging(log_level, "human")
-    loaded = load(options.config_path)
-    tell_ignored(loaded.ignored, loaded.source)
-    return loaded
-
-
-def load_or_warn(options: Options) -> LoadedConfig:
-    """Load the configuration for a command that only reads. Prints its mistakes and continues."""
-    from gateway.config.loader import load_lenient  # noqa: PLC0415 - not for `--help`
-
-    loaded, refused = load_lenient(options.config_path)
+    loaded, refused = load_lenient(options.config_path) if lenient else (load(options.config_path), None)
     if refused:
         click.echo(f"hermes: {refused}", err=True)
     tell_ignored(loaded.ignored, loaded.source)

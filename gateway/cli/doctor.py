@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,15 @@ import click
 
 from gateway.cli import Options
 from gateway.cli.output import console, local_time, one_line, print_rows
+from gateway.cli.store_access import read_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gateway.platforms.base import Finding
+    from gateway.store.ports import GatewayStore
     from gateway.store.reports import ParkedItem
 
-_WIDTH = 200
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -31,13 +31,13 @@ def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> Non
 
     Each line begins with ok, warn or fail. The exit code is 1 if anything failed.
     """
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415 - not for `--help`
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415 - not for `--help`; so below
 
     options: Options = ctx.obj
-    configure_logging("error", "human")  # no log lines between the findings
     if parked:
-        _list_parked(options.config_path)
+        _list_parked(options)
         return
+    configure_logging("error", "human")  # no log lines between the findings
     findings = _report(_examine(options.config_path, offline, repair))
     if any(finding.level == "fail" for finding in findings):
         ctx.exit(1)
@@ -45,9 +45,8 @@ def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> Non
 
 def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[Finding]:
     """Run the checks in order. Checks that need a valid configuration are skipped without one."""
-    from gateway.cli import doctor_checks_agent as agent  # noqa: PLC0415 - not for `--help`
+    from gateway.cli import doctor_checks_agent as agent  # noqa: PLC0415
     from gateway.cli import doctor_checks_host as host  # noqa: PLC0415
-    from gateway.cli.doctor_checks_host import store  # noqa: PLC0415
     from gateway.cli.doctor_checks_platforms import platforms  # noqa: PLC0415
     from gateway.platforms.base import Finding  # noqa: PLC0415
 
@@ -61,7 +60,7 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
         yield from agent.tools(loaded)
         yield from agent.sandbox(loaded)
         yield from agent.plugins(loaded)
-        yield from store(loaded, repair=repair)
+        yield from host.store(loaded, repair=repair)
         yield from platforms(loaded, offline=offline)
         yield from agent.model(loaded, offline=offline)
         yield from agent.auxiliary_model(loaded)
@@ -71,21 +70,13 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
         yield Finding("warn", f"not checked, because the configuration cannot be used: {rest}")
 
 
-def _list_parked(config_path: Path | None) -> None:
-    from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
-    from gateway.store import open_store  # noqa: PLC0415
-
-    loaded = load(config_path)
-
-    async def parked() -> list[ParkedItem]:
-        if not loaded.database.exists():
-            return []
-        async with open_store(loaded, read_only=True) as store:
-            return [*await store.inbox.parked(), *await store.outbox.parked()]
+def _list_parked(options: Options) -> None:
+    async def parked(store: GatewayStore) -> list[ParkedItem]:
+        return [*await store.inbox.parked(), *await store.outbox.parked()]
 
     rows = [
-        [each.kind, each.platform, each.chat_id or "-", local_time(each.since), one_line(each.reason, _WIDTH)]
-        for each in asyncio.run(parked())
+        [each.kind, each.platform, each.chat_id or "-", local_time(each.since), one_line(each.reason, 200)]
+        for each in read_store(options, parked)
     ]
     if rows:
         print_rows(console(), ("WHAT", "PLATFORM", "CHAT", "SINCE", "WHY"), rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from agent.errors import HermesError
 from gateway.cli import load_config
 from gateway.cli.output import one_line, show_progress
-from gateway.cli.store_access import change_store
+from gateway.cli.store_access import change_store, read_store
 from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
@@ -70,36 +69,18 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
 
     loaded = load_config(ctx.obj, log_level="error")
     with show_progress():
+        outcome = _Outcome()
         source = read_source(file, person=person, assistant=assistant)
-        outcome = _preview(loaded, source) if dry_run else _import(loaded, source)
+        if dry_run:
+            read_store(ctx.obj, lambda store: _each(source, store.imports.preview, outcome))
+        else:
+            _import(loaded, source, outcome)
     _report(source, outcome, dry_run=dry_run)
     if outcome.refused:
         ctx.exit(1)
 
 
-def _preview(loaded: LoadedConfig, source: Source) -> _Outcome:
-    from gateway.store import open_store  # noqa: PLC0415
-    from gateway.store.import_types import ImportResult  # noqa: PLC0415
-
-    outcome = _Outcome()
-
-    async def into_nothing(imported: ImportedConversation) -> ImportResult:
-        return ImportResult(imported.id, True, len(imported.messages), 0)
-
-    async def look() -> None:
-        if not loaded.database.exists():
-            await _each(source, into_nothing, outcome)
-            return
-        async with open_store(loaded, read_only=True) as store:
-            await _each(source, store.imports.preview, outcome)
-
-    asyncio.run(look())
-    return outcome
-
-
-def _import(loaded: LoadedConfig, source: Source) -> _Outcome:
-    outcome = _Outcome()
-
+def _import(loaded: LoadedConfig, source: Source, outcome: _Outcome) -> None:
     async def import_all(store: GatewayStore) -> None:
         await _each(source, store.imports.add, outcome)
         await store.health.finish_index()
@@ -111,7 +92,6 @@ def _import(loaded: LoadedConfig, source: Source) -> _Outcome:
             done = f"{pluralize(outcome.conversations, 'conversation')} ({pluralize(outcome.messages, 'message')})"
             click.echo(f"Complete so far: {done}; import the file again to continue.", err=True)
         raise
-    return outcome
 
 
 async def _each(source: Source, verb: Verb, outcome: _Outcome) -> None:

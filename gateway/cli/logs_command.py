@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli import Options, load_or_warn
+from gateway.cli import Options, load_config
 from gateway.cli.output import console, printable
 from gateway.cli.store_access import begins
 
@@ -58,7 +58,7 @@ def logs(options: Options, follow: bool, lines: int, level: str, wanted: str | N
     """
     from gateway.observability.logs import all_files, log_file  # noqa: PLC0415 - not for `--help`
 
-    loaded = load_or_warn(options)
+    loaded = load_config(options, lenient=True)
     path = log_file(loaded.home)
     if not all_files(path):
         click.echo(_no_log(path, is_on=loaded.config.logging.file), err=True)

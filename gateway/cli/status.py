@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from gateway.cli import load_or_warn
+from gateway.cli import load_config
 from gateway.cli.output import console, print_json
 
 
@@ -21,10 +21,8 @@ def status(ctx: click.Context, once: bool, as_json: bool) -> None:
     runs and every platform is up, 1 if something is wrong, and 3 if Hermes is not running.
     """
     from gateway.cli import reports  # noqa: PLC0415 - not for `--help`
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
-    configure_logging("error", "human")  # warnings would disturb the table
-    loaded = load_or_warn(ctx.obj)
+    loaded = load_config(ctx.obj, log_level="error", lenient=True)
     out = console()
     if out.is_terminal and not as_json and not once:
         ctx.exit(reports.follow_status(loaded, out))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from agent.errors import NotFound
-from gateway.cli import Options, load_config, load_or_warn
+from gateway.cli import Options, load_config
 
 if TYPE_CHECKING:
     from agent.store import Overview, SessionStore
@@ -32,11 +32,9 @@ def read_store(
     """
     from agent.redaction import keeping_secret  # noqa: PLC0415 - not for `--help`; so below
     from gateway.config.secrets import all_secrets  # noqa: PLC0415
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415
     from gateway.store import open_empty_store, open_store  # noqa: PLC0415
 
-    configure_logging("error", "human")  # standard output is for the result
-    loaded = load_or_warn(options) if only_figures else load_config(options)
+    loaded = load_config(options, log_level="error", lenient=only_figures)
     is_new = not loaded.database.exists()
 
     async def ask() -> T:
