@@ -39,7 +39,7 @@ expect.set_options(timeout=20_000)
 
 _PARTS = """() => [...document.querySelectorAll("#log > :not(.usage)")].map((part) => {
   const shown = part.cloneNode(true);
-  shown.querySelectorAll(".unseen, .inside").forEach((each) => each.remove());
+  shown.querySelectorAll(".visually-hidden, .tool-details").forEach((each) => each.remove());
   return `${part.className}: ${shown.textContent}`;
 })"""
 

@@ -122,7 +122,7 @@ def _days(dates: Sequence[str], along: Scale) -> Iterator[Markup]:
         x = along(number + 0.5)
         text = f"{date.fromisoformat(dates[number]):%d %b}".lstrip("0")
         anchor, x = ("end", 100.0) if nth == 0 and len(dates) > _MAX_LABELS else ("middle", x)
-        class_ = "spare" if nth % 2 else None
+        class_ = "optional-label" if nth % 2 else None
         yield element("text", text, x=_per_cent(x), y=_HEIGHT - 6, text_anchor=anchor, class_=class_)
 
 

@@ -56,9 +56,9 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
             charted = segments if everything else segments[-_MAX_SESSIONS:]
             return {
                 "chart": render_context_chart(charted, window) if any(each.calls for each in charted) else "",
-                "rows": charted[-_MAX_SESSIONS:],
+                "segments": charted[-_MAX_SESSIONS:],
                 "charted": len(charted),
-                "could_be_charted": len(segments),
+                "chartable": len(segments),
                 "graph": build_session_graph(sessions, live_id, unfolded_from=unfolded_from),
             }
 

@@ -63,18 +63,18 @@ def _transcript_routes(context: DashboardContext, page: PageRenderer) -> list[we
         sessions = await conversations.sessions(conversation.id)
         is_newest = excerpt.first + _PAGE_SIZE > excerpt.total
         last = session_id if is_newest else ""
-        shown = await asyncio.to_thread(
+        entries = await asyncio.to_thread(
             page.transcripts.with_boundaries, excerpt.messages, about["person"], sessions, last
         )
         is_live = session_id == conversation.live_session_id
         return {
             **about,
-            "shown": shown,
+            "entries": entries,
             "numbers": {session.id: at for at, session in enumerate(sessions, start=1)},
             "excerpt": excerpt,
             "last": min(excerpt.first + _PAGE_SIZE - 1, excerpt.total),
-            "seen_from": "" if is_live else session_id,
-            "wanted_message": message_id,
+            "viewed_session": "" if is_live else session_id,
+            "linked_message": message_id,
             **_page_links(about["address"], excerpt, _PAGE_SIZE, {} if is_live else {"session": session_id}),
         }
 
@@ -153,7 +153,7 @@ async def conversation_facts(context: DashboardContext, request: web.Request) ->
     names = dict((await context.reports.conversations.filter_options()).people)
     return {
         "conversation": conversation,
-        "listed": redact_title(described[conversation.id]),
+        "row": redact_title(described[conversation.id]),
         "person": "The owner" if conversation.person == OWNER else names[conversation.person],
         "address": f"{ADDRESS}/{conversation.id}",
         "running": context.gateway.hub.running(conversation.id),
@@ -226,9 +226,9 @@ def _render_diff(transcripts: TranscriptRenderer, diff: CompactionDiff, person: 
         "shortened": len(diff.written) - len(summaries),
         "pairs": _pairs(transcripts, diff, person),
         "kept": diff.kept,
-        "gone": transcripts.messages(left.messages, person),
-        "gone_total": left.total,
-        "gone_tokens": diff.left_characters // _CHARACTERS_PER_TOKEN + MESSAGE_TOKENS * left.total,
+        "replaced": transcripts.messages(left.messages, person),
+        "replaced_count": left.total,
+        "replaced_tokens": diff.left_characters // _CHARACTERS_PER_TOKEN + MESSAGE_TOKENS * left.total,
         "first": left.first,
         "last": left.first + len(left.messages) - 1,
     }

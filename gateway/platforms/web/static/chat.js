@@ -1,6 +1,6 @@
 // The chat page: one event stream in, JSON requests out.
 
-import { Asking } from "./asking.js";
+import { Approvals } from "./approvals.js";
 import { Composer, Queue } from "./composer.js";
 import { Log } from "./log.js";
 
@@ -11,33 +11,33 @@ const LOST = "Connection to Hermes lost. Reconnecting …";
 const REFUSED = "Hermes cannot update this page now. If many pages of Hermes are open, close some. Reconnecting …";
 
 const page = document.body.dataset;
-const trouble = document.querySelector("#trouble");
+const errorLine = document.querySelector("#error");
 const log = new Log();
 const queue = new Queue();
 const composer = new Composer(send);
-const asking = new Asking(decide);
+const approvals = new Approvals(decide);
 
 let source = null;
-let hangUp = 0;
-const unsure = new Map(); // texts sent without a response, with their keys: the key deduplicates a second attempt
+let disconnectTimer = 0;
+const unconfirmed = new Map(); // texts sent without a response, with their keys: the key deduplicates a second attempt
 
 // Updates and requests run one after another: an update about a message is applied after the response to the request
 // that sent it, so no message is shown twice.
-let inOrder = Promise.resolve();
+let lastWork = Promise.resolve();
 
-function inTurn(work) {
+function enqueue(work) {
   // An error must not stop the work queued behind it.
-  inOrder = inOrder.then(work).catch((error) => console.error(error));
+  lastWork = lastWork.then(work).catch((error) => console.error(error));
 }
 
 function connect() {
   if (source || !page.conversation) return;
   source = new EventSource(`/c/${page.conversation}/live?limit=${page.limit}`);
   // An error about a message that could not be sent stays.
-  source.onopen = () => [LOST, REFUSED].includes(trouble.textContent) && say("");
+  source.onopen = () => [LOST, REFUSED].includes(errorLine.textContent) && say("");
   source.onmessage = ({ data }) => {
     const update = JSON.parse(data);
-    inTurn(() => apply(update));
+    enqueue(() => apply(update));
   };
   source.onerror = () => {
     // An EventSource reconnects by itself after a lost connection, but not after a refused request.
@@ -59,7 +59,7 @@ function apply(update) {
   if (update.op === "sidebar") return showSidebar(update);
   if (update.op === "queued") return queue.show(update);
   log.apply(update);
-  asking.refresh();
+  approvals.refresh();
   if (update.id) queue.remove(update.id);
   if (update.op === "snapshot") queue.removeShown(log);
 }
@@ -74,20 +74,20 @@ function showSidebar({ html, title }) {
 function send(text) {
   const item = queue.add(text);
   log.toEnd();
-  inTurn(async () => {
-    const key = unsure.get(text) ?? newKey();
+  enqueue(async () => {
+    const key = unconfirmed.get(text) ?? newKey();
     try {
       if (!page.conversation) await begin();
       const { message_id, overtook } = await post(`/api/conversations/${page.conversation}/messages`, { text, key });
-      if (overtook) log.asked(item);
+      if (overtook) log.showCommand(item);
       else if (log.has(message_id)) item.remove();
-      else item.dataset.waiting = message_id;
-      unsure.delete(text);
+      else item.dataset.queued = message_id;
+      unconfirmed.delete(text);
       say("");
     } catch (error) {
-      unsure.set(text, key);
+      unconfirmed.set(text, key);
       item.remove();
-      composer.giveBack(text);
+      composer.restore(text);
       say(error.message);
     }
   });
@@ -134,8 +134,8 @@ async function post(address, body) {
 }
 
 function say(sentence) {
-  trouble.textContent = sentence;
-  trouble.hidden = !sentence;
+  errorLine.textContent = sentence;
+  errorLine.hidden = !sentence;
 }
 
 document.querySelector("#stop").addEventListener("click", () => {
@@ -151,8 +151,8 @@ document.addEventListener("click", async ({ target }) => {
 });
 
 document.addEventListener("visibilitychange", () => {
-  clearTimeout(hangUp);
-  if (document.hidden) hangUp = setTimeout(disconnect, HIDDEN_MS);
+  clearTimeout(disconnectTimer);
+  if (document.hidden) disconnectTimer = setTimeout(disconnect, HIDDEN_MS);
   else connect();
 });
 

@@ -28,7 +28,7 @@ export class Composer {
   }
 
   /** Puts a text that could not be sent back in front of newer input. */
-  giveBack(text) {
+  restore(text) {
     this.#set(this.#field.value ? `${text}\n${this.#field.value}` : text);
     this.#field.focus();
   }
@@ -45,14 +45,14 @@ export class Composer {
 }
 
 export class Queue {
-  #list = document.querySelector("#waiting");
+  #list = document.querySelector("#queue");
 
   /** Shows a message before the server has accepted it. */
   add(text) {
     const item = document.createElement("article");
     const bubble = document.createElement("div");
     const note = document.createElement("p");
-    item.className = "said waiting";
+    item.className = "user-message queued";
     bubble.className = "bubble";
     bubble.textContent = text;
     note.className = "label";
@@ -74,11 +74,11 @@ export class Queue {
 
   /** Removes messages that the conversation shows after a reconnect. */
   removeShown(log) {
-    this.#find((item) => log.has(item.dataset.waiting)).forEach((item) => item.remove());
+    this.#find((item) => log.has(item.dataset.queued)).forEach((item) => item.remove());
   }
 
   #of(messageId) {
-    return this.#find((item) => item.dataset.waiting === messageId);
+    return this.#find((item) => item.dataset.queued === messageId);
   }
 
   #find(wanted) {

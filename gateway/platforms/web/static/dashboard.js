@@ -3,12 +3,12 @@
 const RECONNECT_MS = 2_000;
 const REFUSED = "Hermes cannot update this page now. If many pages of Hermes are open, close some. Reconnecting …";
 
-const said = document.getElementById("said");
+const statusLine = document.getElementById("status");
 
 function tell(sentence, failed) {
-  said.textContent = sentence;
-  said.classList.toggle("failed", failed);
-  said.hidden = !sentence;
+  statusLine.textContent = sentence;
+  statusLine.classList.toggle("failed", failed);
+  statusLine.hidden = !sentence;
 }
 
 // A part with a focused field or selected text must not be replaced.
@@ -31,7 +31,7 @@ function follow(address) {
   }
   function connect() {
     const source = new EventSource(address);
-    source.onopen = () => said.textContent === REFUSED && tell("", false);
+    source.onopen = () => statusLine.textContent === REFUSED && tell("", false);
     source.onmessage = (event) => {
       newest = JSON.parse(event.data).html;
       show();

@@ -64,8 +64,8 @@ export class Log {
   }
 
   /** Shows a command that ran at once in front of its own answer. */
-  asked(item) {
-    item.classList.remove("waiting");
+  showCommand(item) {
+    item.classList.remove("queued");
     item.querySelector(".label")?.remove();
     if (this.#writing) this.#writing.before(item);
     else this.#log.append(item);

@@ -28,11 +28,11 @@ async def test_an_answer_streams_and_is_then_rendered(tab: Tab, world: WebHarnes
     await tab.type("How many letters?")
     await tab.sees(".writing", "It has **six")
     await tab.sees("#stop")
-    await tab.sees(".said", "How many letters?")
+    await tab.sees(".user-message", "How many letters?")
 
     gate.set()
     await tab.sees(".usage", "tokens in")
-    await tab.sees_no("#stop, .writing, .working, .waiting, .greeting")
+    await tab.sees_no("#stop, .writing, .working, .queued, .greeting")
     await tab.sees(".answer strong", "six")
     await tab.sees("nav a[aria-current]", "How many letters?")
     assert "/c/" in tab.page.url
@@ -52,7 +52,7 @@ async def test_a_tool_call_is_folded_and_can_be_opened(tab: Tab, world: WebHarne
     await tab.page.locator(".tool summary").click()
     await tab.sees(".tool pre", "wing: a word of 4 letters")
     assert await tab.said() == [
-        "said: How long is wing?",
+        "user-message: How long is wing?",
         "answer: Let me see.",
         "tool: look_up wing <0.1 s",
         "answer: Four.",
@@ -71,16 +71,16 @@ async def test_a_reload_in_the_middle_shows_the_turn_whole_and_once(tab: Tab, wo
     await tab.page.reload()
     await tab.sees(".writing", "one two ")
     await tab.sees("#stop")
-    await tab.sees(".said", count=2)
+    await tab.sees(".user-message", count=2)
     await tab.sees(".tool", count=1)
 
     gate.set()
     await tab.sees(".usage")
     await tab.sees(".answer", "one two three")
     whole = [
-        "said: First",
+        "user-message: First",
         "answer: Yes.",
-        "said: Second",
+        "user-message: Second",
         "tool: look_up a <0.1 s",
         "answer: one two three",
     ]
@@ -104,10 +104,10 @@ async def test_stop_keeps_what_was_said(tab: Tab, world: WebHarness) -> None:
     await tab.type("And now?")
     await tab.sees(".usage")
     assert await tab.said() == [
-        "said: Talk",
+        "user-message: Talk",
         "answer: The beginning",
         "notice: Stopped.",
-        "said: And now?",
+        "user-message: And now?",
         "answer: Again.",
     ]
 
@@ -119,15 +119,15 @@ async def test_a_message_during_a_turn_waits_and_is_then_read(tab: Tab, world: W
     await tab.type("One")
     await tab.sees(".writing")
     await tab.type("Two")
-    await tab.sees(".waiting .label", "Queued")
+    await tab.sees(".queued .label", "Queued")
     gate.set()
-    await tab.sees("#log .said", "Two")
-    await tab.sees(".waiting", count=0)
+    await tab.sees("#log .user-message", "Two")
+    await tab.sees(".queued", count=0)
     await tab.sees(".usage", count=2)
     assert await tab.said() == [
-        "said: One",
+        "user-message: One",
         "answer: Thinking",
-        "said: Two",
+        "user-message: Two",
         "answer: Yes.",
     ]
 
@@ -156,24 +156,24 @@ async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_
             await tab.type("Before")
             await tab.sees(".writing")
             await tab.type("Unread")
-            await tab.sees(".waiting[data-waiting]")
-        await tab.sees("#trouble", "Connection to Hermes lost")
+            await tab.sees(".queued[data-queued]")
+        await tab.sees("#error", "Connection to Hermes lost")
 
         port = int(world.url.rpartition(":")[2])
         store = await SqliteStore.open(database)
         await store.leases.expire_all()
         async with web_world(tmp_path, store, port=port) as again:
             await again.gateway.recover("web")
-            await tab.sees_no("#trouble")
-            await tab.sees(".waiting", count=0)
+            await tab.sees_no("#error")
+            await tab.sees(".queued", count=0)
             await tab.type("After")
             await tab.sees(".answer", count=3)
             assert await tab.said() == [
-                "said: Before",
+                "user-message: Before",
                 "answer: Yes.",
-                "said: Unread",
+                "user-message: Unread",
                 "answer: Yes.",
-                "said: After",
+                "user-message: After",
                 "answer: Yes.",
             ]
 
@@ -185,9 +185,9 @@ async def test_a_refused_stream_is_asked_for_again(browser: Browser, world: WebH
     async with Tab.visiting(browser) as tab:
         await tab.page.route(is_stream, lambda route: route.fulfill(status=503, body="No."))
         await tab.page.goto(world.url)
-        await tab.sees("#trouble", "close some")
+        await tab.sees("#error", "close some")
         await tab.page.unroute(is_stream)
-        await tab.sees_no("#trouble")
+        await tab.sees_no("#error")
 
 
 async def test_commands_are_answered_with_a_notice(tab: Tab) -> None:
@@ -197,9 +197,9 @@ async def test_commands_are_answered_with_a_notice(tab: Tab) -> None:
     await tab.sees(".notice", "/status: model, session and context engine")
     await tab.type("/stop")
     await tab.sees(".notice", "Nothing is running.")
-    await tab.sees(".waiting", count=0)
+    await tab.sees(".queued", count=0)
     parts = await tab.said()
-    assert parts[-2] == "said: /stop" and parts[-1].startswith("notice: Nothing is running")
+    assert parts[-2] == "user-message: /stop" and parts[-1].startswith("notice: Nothing is running")
 
 
 async def test_a_failure_is_a_visible_sentence(tab: Tab, world: WebHarness) -> None:
@@ -209,16 +209,16 @@ async def test_a_failure_is_a_visible_sentence(tab: Tab, world: WebHarness) -> N
     await tab.sees(".failure", "limits how often it can be asked")
     await tab.page.reload()
     await tab.sees(".failure", "limits how often it can be asked")
-    await tab.sees(".said", count=1)
+    await tab.sees(".user-message", count=1)
 
 
 async def test_a_message_that_is_too_long_is_given_back(browser: Browser, world: WebHarness) -> None:
     """The person is told why and loses nothing."""
     async with Tab.visiting(browser, world.url) as tab:
         await tab.type("x" * 100_001)
-        await tab.sees("#trouble", "100 kB")
+        await tab.sees("#error", "100 kB")
         assert len(await tab.page.locator("#text").input_value()) == 100_001
-        await tab.sees(".waiting", count=0)
+        await tab.sees(".queued", count=0)
 
 
 async def test_enter_sends_and_shift_enter_breaks_the_line(tab: Tab) -> None:
@@ -264,14 +264,14 @@ async def test_markup_from_people_models_and_tools_does_nothing(tab: Tab, world:
     )
 
     async def nothing_happened() -> None:
-        made = "#log img, #log script, #waiting img, nav img, #log a[href^=javascript]"
+        made = "#log img, #log script, #queue img, nav img, #log a[href^=javascript]"
         assert await tab.page.locator(made).count() == 0
         assert await tab.page.title() != "666"
 
     await tab.type(EVIL)
     await tab.sees(".writing", EVIL)
     await tab.type(EVIL)
-    await tab.sees(".waiting .bubble", EVIL)
+    await tab.sees(".queued .bubble", EVIL)
     await nothing_happened()
     gate.set()
     await tab.sees(".failure", EVIL)

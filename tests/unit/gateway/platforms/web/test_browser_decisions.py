@@ -40,14 +40,14 @@ async def test_a_card_is_pressed_and_every_tab_sees_it(tab: Tab, world: WebHarne
     """The exact command, three buttons; after the click the outcome, here and elsewhere, and the command runs."""
     await asked(tab, world)
     await tab.sees(f"{OPEN} pre", "echo $((6 * 7))")
-    await tab.sees(f"{OPEN} .left", "10 min left")
+    await tab.sees(f"{OPEN} .time-left", "10 min left")
     async with Tab.visiting(browser, tab.page.url) as other:
         await other.sees(OPEN)
         await tab.page.get_by_role("button", name="Once").click()
         for each in (tab, other):
             await each.sees(".approval[data-state=once] h2", "Allowed once")
             await each.sees(".tool[data-state=done]")
-            await each.sees_no(".choices, #asks")
+            await each.sees_no(".choices, #approval-reminder")
             await each.sees(".answer", "There.")
         assert other.complaints == []
     await tab.page.locator(".tool summary").click()
@@ -59,7 +59,7 @@ async def test_the_keyboard_alone_can_decide(tab: Tab, world: WebHarness) -> Non
     await asked(tab, world)
     await tab.page.locator("#text").focus()
     await tab.page.keyboard.press("Shift+Tab")
-    await tab.sees("#asks:focus", "Hermes is waiting for your decision")
+    await tab.sees("#approval-reminder:focus", "Hermes is waiting for your decision")
     await tab.page.keyboard.press("Enter")
     await tab.sees("[data-choice=once]:focus")
     await tab.page.keyboard.press("Tab")
@@ -83,11 +83,11 @@ async def test_a_card_expires_before_the_eyes(tab: Tab, world: WebHarness) -> No
     await tab.page.clock.install()
     await asked(tab, world)
     await tab.page.clock.fast_forward(9 * 60_000 + 30_000)
-    await tab.sees(f"{OPEN} .left", " s left")
+    await tab.sees(f"{OPEN} .time-left", " s left")
     await tab.page.clock.resume()
     await tab.page.get_by_label("Stop the answer").click()
     await tab.sees(".approval[data-state=expired] h2", "Expired without an answer, not run")
-    await tab.sees_no(".choices, #asks")
+    await tab.sees_no(".choices, #approval-reminder")
 
 
 async def test_a_reload_keeps_the_question(tab: Tab, world: WebHarness) -> None:
@@ -147,14 +147,14 @@ async def test_a_waiting_message_is_marked_in_every_tab(
             await tab.type("Two")
             if busy != "interrupt":
                 for each in (tab, other):
-                    await each.sees("#waiting .bubble", "Two")
-                    await each.sees("#waiting .label", label)
-                    await each.sees("#waiting > *", count=1)
+                    await each.sees("#queue .bubble", "Two")
+                    await each.sees("#queue .label", label)
+                    await each.sees("#queue > *", count=1)
             gate.set()
             tool_gate.set()
             for each in (tab, other):
-                await each.sees("#log .said", "Two")
-                await each.sees("#waiting > *", count=0)
+                await each.sees("#log .user-message", "Two")
+                await each.sees("#queue > *", count=0)
                 await each.sees_no("#stop")
             assert await tab.said() == await other.said()
             assert tab.complaints == other.complaints == []
@@ -183,7 +183,7 @@ async def test_pictures(
         await tab.page.get_by_role("button", name="Once").click()
         await tab.sees(OPEN, "find . -name")
         await tab.type("And tell Grace when it is done")
-        await tab.sees("#waiting .label", "Queued")
+        await tab.sees("#queue .label", "Queued")
         await tab.page.locator("#text").blur()
         await tab.picture(f"decisions-{name}")
         width = options.get("viewport", {"width": 1200})["width"]

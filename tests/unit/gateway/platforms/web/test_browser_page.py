@@ -68,7 +68,7 @@ async def test_on_a_phone_the_conversations_are_behind_a_button(browser: Browser
         assert await tab.page.evaluate("document.documentElement.scrollWidth") == 390
         await tab.page.get_by_role("button", name="Conversations").click()
         await tab.page.get_by_role("link", name="The first question").click()
-        await tab.sees(".said", "The first question")
+        await tab.sees(".user-message", "The first question")
         await tab.sees_no("#sidebar")
 
 
@@ -78,7 +78,7 @@ async def test_the_keyboard_reaches_everything(tab: Tab, world: WebHarness) -> N
     await tab.type("Go")
     await tab.sees(".usage")
     outlines: dict[str, str] = {}
-    for _ in range(10):
+    for _ in range(11):
         await tab.page.keyboard.press("Tab")
         name, outline = await tab.page.evaluate(
             "(e => [e.id || e.className || e.localName, getComputedStyle(e).outlineStyle])(document.activeElement)"
@@ -86,7 +86,7 @@ async def test_the_keyboard_reaches_everything(tab: Tab, world: WebHarness) -> N
         outlines[name] = outline
     # The field shows its focus by the border around it; after the last control comes the page.
     assert outlines.pop("text") == outlines.pop("chat") == "none"
-    assert {"skip", "new", "a", "summary", "send"} <= set(outlines)
+    assert {"skip", "new-chat", "dashboard-link", "a", "summary", "send"} <= set(outlines)
     assert set(outlines.values()) <= {"solid", "auto"}
 
 

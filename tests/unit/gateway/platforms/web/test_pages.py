@@ -101,10 +101,10 @@ async def test_long_conversations_show_their_newest_turns(world: WebHarness) -> 
         await world.store.sessions.append(conversation.live_session_id, [message])
 
     _, newest = await world.get(f"/c/{conversation.id}?limit=33")
-    assert (newest.count('class="said"'), newest.count('class="tool"')) == (1, 30)
+    assert (newest.count('class="user-message"'), newest.count('class="tool"')) == (1, 30)
     assert "?limit=165" in newest
     _, inside_a_turn = await world.get(f"/c/{conversation.id}?limit=5")
-    assert (inside_a_turn.count('class="said"'), "?limit=" in inside_a_turn) == (2, False)
+    assert (inside_a_turn.count('class="user-message"'), "?limit=" in inside_a_turn) == (2, False)
 
 
 async def test_unknown_pages_are_a_page_with_a_way_back(world: WebHarness) -> None:

@@ -95,7 +95,7 @@ async def test_signing_out(guarded: WebHarness) -> None:
     for token, paths in ((READER, ["/dashboard"]), (OWNER, ["/dashboard", "/new"])):
         for path in paths:
             _, page = await guarded.get(path, headers=bearer(token))
-            assert '<form class="leave" action="/sign-out" method="post">' in page, path
+            assert '<form class="sign-out" action="/sign-out" method="post">' in page, path
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     async with guarded.http.post(
         f"{guarded.url}/sign-out", data=b"", headers=form, allow_redirects=False

@@ -108,7 +108,7 @@ async def test_what_came_while_somebody_marked_words(browser: Browser, chat: Lon
         await tab.page.add_init_script(_COUNTED)
         await tab.page.goto(chat.dashboard.url + chat.page)
         await tab.sees("html[data-told='1']")
-        await tab.page.evaluate("getSelection().selectAllChildren(document.querySelector('.words'))")
+        await tab.page.evaluate("getSelection().selectAllChildren(document.querySelector('.message-text'))")
         await chat.dashboard.store.sessions.append(await chat.live(), [Message("user", "And stork?")])
         await tab.sees("html[data-told='2']")
         await expect(tab.page.locator(".message", has_text="And stork?")).to_have_count(0)
@@ -123,12 +123,12 @@ async def test_compress_now_and_back(browser: Browser, chat: LongChat) -> None:
         await tab.sees(".lineage li", count=3)
         first = (await chat.dashboard.store.sessions.sessions(chat.id))[0].id
         await tab.page.locator(f"#restore-{first}").click()
-        await tab.sees("#said", "Restored:")
+        await tab.sees("#status", "Restored:")
         await tab.sees(".lineage li", count=4)
         chat.dashboard.script.will("## Goal\nThe tides.")
         await tab.page.get_by_label("Topic to keep more of").fill("tides")
         await tab.page.get_by_role("button", name="Compress now").click()
-        await tab.sees("#said", "Focus: tides.")
+        await tab.sees("#status", "Focus: tides.")
         await tab.sees(".lineage li", count=5)
         await tab.sees("li[data-live-session]", "topic: tides")
 
@@ -139,10 +139,10 @@ async def test_a_turn_is_seen_while_it_runs(browser: Browser, chat: LongChat) ->
     chat.dashboard.script.will([gate, "Done now."])
     async with Tab.visiting(browser, chat.dashboard.url + chat.page) as tab:
         await (await chat.dashboard.open("desk")).send("What now?")
-        await tab.sees(".at-work", "Hermes is answering")
+        await tab.sees(".running", "Hermes is answering")
         gate.set()
         await tab.sees(".message", "Done now.")
-        await tab.sees_no(".at-work")
+        await tab.sees_no(".running")
 
 
 async def test_reading_needs_no_script(browser: Browser, chat: LongChat) -> None:
@@ -151,10 +151,10 @@ async def test_reading_needs_no_script(browser: Browser, chat: LongChat) -> None
         await tab.page.get_by_label("Search messages").fill("pier")
         await tab.page.get_by_label("Platform").select_option("discord")
         await tab.page.get_by_role("button", name="Search").click()
-        await tab.sees(".hits li", count=1)
-        await tab.page.locator(".hits a").click()
+        await tab.sees(".search-results li", count=1)
+        await tab.page.locator(".search-results a").click()
         await expect(tab.page).to_have_url(re.compile("#msg_"))
-        await tab.sees(".message.wanted", "At the pier.")
+        await tab.sees(".message.linked", "At the pier.")
         await tab.page.goto(f"{chat.dashboard.url}{chat.page}/context")
         await expect(tab.page.locator("svg.window .curve").first).to_be_visible()
         await tab.sees_no("button[data-post], form[data-post]")

@@ -121,7 +121,7 @@ async def test_a_newcomer_is_let_in(browser: Browser, dashboard: DashboardHarnes
         await tab.sees(".rows .card", "Zoe <b>Stranger</b>")
         await tab.page.get_by_role("button", name="Approve Zoe").focus()
         await tab.page.keyboard.press("Enter")
-        await tab.sees("#said", "can talk to telegram now")
+        await tab.sees("#status", "can talk to telegram now")
         await tab.sees("#live", "There are no requests")
         await tab.sees("tbody tr", count=2)
         assert tab.complaints == []
@@ -132,7 +132,7 @@ async def test_a_parked_message_gets_another_chance(browser: Browser, dashboard:
     async with Tab.visiting(browser, f"{dashboard.url}/dashboard/parked") as tab:
         await tab.sees("blockquote", "What is 1/0?")
         await tab.page.get_by_role("button", name="Retry").click()
-        await tab.sees("#said", "It is being answered now.")
+        await tab.sees("#status", "It is being answered now.")
         await tab.sees("#live", "Nothing is parked")
         assert tab.complaints == []
     assert await dashboard.store.inbox.parked() == []
@@ -144,8 +144,8 @@ async def test_a_refused_stream_is_asked_for_again(browser: Browser, dashboard: 
     async with Tab.visiting(browser) as tab:
         await tab.page.route(is_stream, lambda route: route.fulfill(status=503, body="No."))
         await tab.page.goto(f"{dashboard.url}/dashboard/parked")
-        await tab.sees("#said", "close some")
+        await tab.sees("#status", "close some")
         await tab.page.unroute(is_stream)
-        await tab.sees_no("#said")
+        await tab.sees_no("#status")
         await tab.page.get_by_role("button", name="Retry").click()
         await tab.sees("#live", "Nothing is parked")

@@ -68,14 +68,14 @@ async def test_the_border_between_two_sessions(dashboard: DashboardHarness) -> N
     """Why, from how much to how much, and a link to what left; also while nothing has been said since."""
     chat = await long_chat(dashboard)
     await chat.compress("tides")
-    border = (await dashboard.page(chat.page)).partition('class="border"')[2]
+    border = (await dashboard.page(chat.page)).partition('class="session-boundary"')[2]
     assert (
         "Compacted on request" in border and "60,500 → 33,188 tokens" in border and "topic: tides" in border
     )
     assert f"{chat.page}/splits/{await chat.live()}" in border
     await said(dashboard.store, await dashboard.store.sessions.conversation(chat.id), "After it")
     page = await dashboard.page(chat.page)
-    assert page.index('class="border"') < page.index("After it")
+    assert page.index('class="session-boundary"') < page.index("After it")
 
 
 async def test_a_long_one_has_pages(dashboard: DashboardHarness) -> None:
@@ -126,7 +126,7 @@ async def test_forged_addresses(dashboard: DashboardHarness, query: str, status:
     """Each is answered with a page that says so."""
     chat = await long_chat(dashboard, exchanges=1)
     found, page = await dashboard.get(chat.page + query)
-    assert found == status and '<body class="problem">' in page
+    assert found == status and '<body class="error-page">' in page
 
 
 @pytest.mark.parametrize("path", ["", "/context", "/live", "/splits/ses_x"])

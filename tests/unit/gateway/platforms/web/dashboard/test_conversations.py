@@ -70,7 +70,7 @@ async def test_words_are_found_wherever_they_were_said(dashboard: DashboardHarne
     found = re.findall(rf'<a href="({chat.page}\?message=(msg_\w+))#', hit)
     address, message_id = found[0]
     shown = await dashboard.page(address)
-    assert f'class="message wanted" id="{message_id}"' in shown and "Question 17 about" in shown
+    assert f'class="message linked" id="{message_id}"' in shown and "Question 17 about" in shown
 
 
 async def test_a_search_in_one_platform(dashboard: DashboardHarness) -> None:

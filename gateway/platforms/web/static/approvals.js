@@ -1,8 +1,8 @@
 // Approvals: the buttons of a card, the reminder that leads to them, and the countdown.
 
-export class Asking {
+export class Approvals {
   #log = document.querySelector("#log");
-  #reminder = document.querySelector("#asks");
+  #reminder = document.querySelector("#approval-reminder");
 
   constructor(decide) {
     this.#log.addEventListener("click", ({ target }) => {
@@ -25,7 +25,7 @@ export class Asking {
     card.ariaBusy = "true";
     const said = await decide(card.dataset.approval, choice);
     if (said === null) card.ariaBusy = "false";
-    else card.querySelector(".left").textContent = said;
+    else card.querySelector(".time-left").textContent = said;
   }
 
   #open() {
