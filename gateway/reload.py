@@ -276,7 +276,7 @@ def _file(loaded: LoadedConfig) -> str:
 
 def _shown(config: Config, place: KeyPath) -> Any:
     """Return the value for the log. Free text may hold anything, so it is masked."""
-    if describe_type(schema_at(place, type(config)) or {}) == "text":
+    if describe_type(schema_at(place, type(config))) == "text":
         return _MASK
     value: Any = config.model_dump(mode="json")
     for step in place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -17,6 +17,14 @@ from gateway.config.schema import Config
 from gateway.config.yaml_document import Document, KeyPath, Problem
 
 JsonSchema = dict[str, Any]
+
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "`true` or `false`",
+    "array": "a list",
+    "object": "a mapping",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +69,12 @@ def sections() -> list[tuple[str, str]]:
     return [(name, _resolve(schema)["description"]) for name, schema in _root()["properties"].items()]
 
 
-def schema_at(path: KeyPath, of: type[Config] = Config) -> JsonSchema | None:
-    """Return the schema of this key; None if there is no such key."""
-    schema: JsonSchema | None = _root(of)
+def schema_at(path: KeyPath, of: type[Config] = Config) -> JsonSchema:
+    """Return the schema of this key; empty if there is no such key."""
+    schema = _root(of)
     for step in path:
-        if schema is None:
-            return None
         schema = _child(schema, step)
     return schema
-
-
-def is_secret(path: KeyPath, of: type[Config] = Config) -> bool:
-    schema = schema_at(path, of)
-    return schema is not None and schema.get("format") == "password"
 
 
 def describe_type(schema: JsonSchema) -> str:
@@ -83,24 +84,14 @@ def describe_type(schema: JsonSchema) -> str:
     if "enum" in schema:
         *others, last = (f"`{choice}`" for choice in schema["enum"])
         return f"{', '.join(others)} or {last}"
-    match schema.get("type"):
-        case "integer":
-            return f"a whole number{_range(schema)}"
-        case "number":
-            return f"a number{_range(schema)}"
-        case "boolean":
-            return "`true` or `false`"
-        case "array":
-            return "a list"
-        case "object":
-            return "a mapping"
-    return "text"
+    kind = _TYPES.get(schema.get("type", ""), "text")
+    return f"{kind}{_range(schema)}" if "number" in kind else kind
 
 
 def closest_key(path: KeyPath, of: type[Config] = Config) -> str | None:
     """Return the known key that is closest to an unknown one."""
     *parent, wrong = path
-    siblings = _names(schema_at(tuple(parent), of))
+    siblings = schema_at(tuple(parent), of).get("properties", ())
     if close := difflib.get_close_matches(str(wrong), siblings, n=1):
         return dotted((*parent, close[0]))
     # If several keys have the same last name, the first one wins.
@@ -139,17 +130,13 @@ def _resolve(schema: JsonSchema) -> JsonSchema:
     return schema
 
 
-def _child(schema: JsonSchema, step: str | int) -> JsonSchema | None:
+def _child(schema: JsonSchema, step: str | int) -> JsonSchema:
     if isinstance(step, int):
         child = schema.get("items")
     else:
         child = schema.get("properties", {}).get(step) or schema.get("additionalProperties")
     # `true` means that any value is accepted.
-    return _resolve(child) if child and child is not True else None
-
-
-def _names(schema: JsonSchema | None) -> Sequence[str]:
-    return list(schema.get("properties", ())) if schema else []
+    return _resolve(child) if child and child is not True else {}
 
 
 def _range(schema: JsonSchema) -> str:
@@ -200,7 +187,7 @@ def _sentence(details: ErrorDetails, document: Document, of: type[Config]) -> st
             return "is required"
         case "value_error":
             return str(details["ctx"]["error"])
-    wanted = describe_type(schema_at(path, of) or {})
+    wanted = describe_type(schema_at(path, of))
     hint = "; put it in quotes" if wanted == "text" and isinstance(value, int | float | date) else ""
     return f"expected {wanted}, found {_describe_value(value, path, document, of)}{hint}"
 
@@ -209,7 +196,8 @@ def _describe_value(value: Any, path: KeyPath, document: Document, of: type[Conf
     """Describe a value without revealing a secret."""
     if names := document.variables.get(path):
         return f"the value of {' and '.join(names)}"
-    if is_secret(path, of) or (isinstance(value, str) and (len(value) > MAX_SHOWN or "@" in value)):
+    is_secret = schema_at(path, of).get("format") == "password"
+    if is_secret or (isinstance(value, str) and (len(value) > MAX_SHOWN or "@" in value)):
         return f"{_kind(value)} (not shown)"
     if isinstance(value, bool):
         return str(value).lower()
@@ -219,10 +207,7 @@ def _describe_value(value: Any, path: KeyPath, document: Document, of: type[Conf
 
 
 def _kind(value: Any) -> str:
-    for types, name in _KINDS:
-        if isinstance(value, types):
-            return name
-    return "something else"
+    return next((name for types, name in _KINDS if isinstance(value, types)), "something else")
 
 
 _KINDS: tuple[tuple[Any, str], ...] = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.docs import page
+from gateway.config.docs import reference
 from gateway.config.fields import Section, differences, in_effect
 from gateway.config.schema import Config
 from gateway.config.validate import dotted, keys
@@ -44,7 +44,7 @@ def _sections(section: type[Section]) -> Iterator[type[Section]]:
 
 def test_the_reference_says_when_a_change_takes_effect() -> None:
     """Each row agrees with what a running process does."""
-    rows = {line.split("`")[1]: line for line in page().splitlines() if line.startswith("| `")}
+    rows = {line.split("`")[1]: line for line in reference().splitlines() if line.startswith("| `")}
     assert rows.keys() == {key.name for key in keys()}
     assert "| at once |" in rows["limits.messages_per_minute"]
     assert "| restart |" in rows["model.name"]
