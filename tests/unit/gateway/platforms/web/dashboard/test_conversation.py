@@ -176,7 +176,7 @@ async def test_the_summary_beside_what_it_replaced(dashboard: DashboardHarness) 
     await chat.compress()
     split = f"{chat.page}/splits/{await chat.live()}"
     page = await dashboard.page(split)
-    left, _, right = page.partition('id="gone"')
+    left, _, right = page.partition('id="replaced"')
     assert (
         "<strong>lighthouse</strong>" in left and "Kept verbatim" in left and "47 messages unchanged" in left
     )
