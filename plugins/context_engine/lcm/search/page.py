@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import pairwise
 
 from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import cut_to_tokens, estimate_text_tokens
@@ -48,29 +49,21 @@ def _best_sentences(text: str, words: Sequence[str]) -> str:
     stems = [_stem(word) for word in words]
     parts = (part for line in text.split("\n") for part in _SENTENCE_END.split(line))
     sentences = [" ".join(part.split()) for part in parts if part.strip()]
-    order = sorted(range(len(sentences)), key=lambda index: (-_shared(sentences[index], stems), index))
-    shown: dict[int, str] = {}
+    shared = [sum(stem in sentence.casefold() for stem in stems) for sentence in sentences]
+    order = sorted(range(len(sentences)), key=lambda index: (-shared[index], index))
+    shown: list[int] = []
     room = EXCERPT_TOKENS
     for index in order:
-        size = estimate_text_tokens(sentences[index]) + 1
-        if size <= room:
-            shown[index] = sentences[index]
-            room -= size
-        elif not shown:
-            return _around(sentences[index], stems)
-        else:
+        room -= estimate_text_tokens(sentences[index]) + 1
+        if room < 0:
             break
-    return _joined(shown, len(sentences))
-
-
-def _joined(shown: dict[int, str], total: int) -> str:
+        shown.append(index)
+    if not shown:
+        return _around(sentences[order[0]], stems) if order else ""
     pieces: list[str] = []
-    last = -1
-    for index in sorted(shown):
-        pieces += [_GAP] if index > last + 1 else []
-        pieces.append(shown[index])
-        last = index
-    return " ".join([*pieces, *([_GAP] if last < total - 1 else [])])
+    for last, index in pairwise((-1, *sorted(shown))):
+        pieces += [_GAP, sentences[index]] if index > last + 1 else [sentences[index]]
+    return " ".join([*pieces, _GAP] if max(shown) < len(sentences) - 1 else pieces)
 
 
 def _around(sentence: str, stems: Sequence[str]) -> str:
@@ -88,14 +81,9 @@ def _around(sentence: str, stems: Sequence[str]) -> str:
 def _stem(word: str) -> str:
     """Strip a word's ending; precise enough to choose a sentence."""
     folded = word.casefold()
-    return (
-        folded[: max(_MIN_STEM, len(folded) - _ENDING)] if folded.isalpha() and folded.isascii() else folded
-    )
-
-
-def _shared(sentence: str, stems: Sequence[str]) -> int:
-    folded = sentence.casefold()
-    return sum(stem in folded for stem in stems)
+    if not (folded.isalpha() and folded.isascii()):
+        return folded
+    return folded[: max(_MIN_STEM, len(folded) - _ENDING)]
 
 
 def with_neighbours(connection: sqlite3.Connection, hits: Sequence[Hit], reach: int) -> list[Hit]:
@@ -127,12 +115,24 @@ _MAX_NAME = 40
 
 @dataclass(slots=True)
 class Group:
-    cover: Cover
+    """Messages under the heading of the summary that covers them."""
+
     heading: str
     day: str
-    """The day, if all messages are from one day."""
+    """The day in the heading, if all messages are from one day."""
     lines: list[tuple[int, str, str]] = field(default_factory=list)
     """Number, day and text of each message."""
+
+    @classmethod
+    def of(cls, cover: Cover) -> Group:
+        prefix = f"c{cover.conversation}." if cover.is_foreign else ""
+        if cover.leaf is None:
+            other = f"{prefix[:-1]}, another conversation" if prefix else "no summary yet"
+            return cls(cover.note or other, "")
+        first, last = (format_time(each)[:10] for each in (cover.leaf.earliest, cover.leaf.latest))
+        days = first if first == last else f"{first}..{last[5:] if first[:4] == last[:4] else last}"
+        heading = f"{prefix}{cover.leaf.id} {days}" + (f" ({cover.note})" if cover.note else "")
+        return cls(heading, first if first == last else "")
 
     def text(self) -> str:
         day = self.day
@@ -142,6 +142,15 @@ class Group:
             written.append(line if said_on == day else f"{name} {said_on} {rest}")
             day = said_on
         return "\n".join(written)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message with its line on a page."""
+
+    message: StoredMessage
+    cover: Cover
+    line: str
 
 
 @dataclass(slots=True)
@@ -155,31 +164,26 @@ class Page:
     def text(self) -> str:
         return "\n".join(group.text() for group in self.groups.values())
 
-    def add(self, message: StoredMessage, cover: Cover, line: str, room: float) -> bool:
-        """Return False if there is no room."""
-        group = self.groups.get(cover)
-        new = group is None
-        group = group or _group(cover)
-        day = format_time(message.said_at)[:10]
-        dated = day != group.day and all(day != said_on for _, said_on, _ in group.lines)
-        cost = (
-            _line_tokens(line)
-            + (_line_tokens(day) if dated else 0)
-            + (_line_tokens(group.heading) if new else 0)
-        )
-        if self.tokens + cost > room:
+    def add(self, entry: Entry, room: float) -> bool:
+        """Return False if there is no room. A line that is larger than a page is on a page by itself."""
+        group = self.groups.get(entry.cover) or Group.of(entry.cover)
+        day = format_time(entry.message.said_at)[:10]
+        cost = _line_tokens(entry.line)
+        if day != group.day and all(day != said_on for _, said_on, _ in group.lines):
+            cost += _line_tokens(day)
+        if entry.cover not in self.groups:
+            cost += _line_tokens(group.heading)
+        if self.groups and self.tokens + cost > room:
             return False
         self.tokens += cost
-        group.lines.append((message.seq, day, line))
-        self.groups[cover] = group
-        self.shown.add(message.key)
+        group.lines.append((entry.message.seq, day, entry.line))
+        self.groups[entry.cover] = group
+        self.shown.add(entry.message.key)
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class PageInputs:
-    """Inputs of a page."""
-
     connection: sqlite3.Connection
     context: ContextMembers
     words: tuple[str, ...]
@@ -187,66 +191,40 @@ class PageInputs:
     """Tokens."""
 
 
-def pages(shelf: PageInputs, hits: Sequence[Hit]) -> Iterator[Page]:
+def pages(inputs: PageInputs, hits: Sequence[Hit]) -> Iterator[Page]:
     """Yield full pages until all hits are shown. The best hits are on the first page."""
-    coming = _lines(shelf, hits)
-    waiting: list[tuple[StoredMessage, Cover, str]] = []
+    coming = _entries(inputs, hits)
+    waiting: deque[Entry] = deque()
     while True:
-        page, passed_by = Page(), list[tuple[StoredMessage, Cover, str]]()
-        for entry in chain(_taken(waiting), coming):
-            if not page.add(*entry, shelf.room) and not _add_oversized(page, entry, shelf.room):
+        page, passed_by = Page(), list[Entry]()
+        while entry := waiting.popleft() if waiting else next(coming, None):
+            if not page.add(entry, inputs.room):
                 passed_by.append(entry)
-                if len(passed_by) >= _MAX_MISSES or page.tokens > shelf.room - _MIN_LINE_TOKENS:
+                if len(passed_by) >= _MAX_MISSES or page.tokens > inputs.room - _MIN_LINE_TOKENS:
                     break
         if not page.groups:
             return
         yield page
-        waiting = passed_by + waiting
+        waiting.extendleft(reversed(passed_by))
 
 
-def _add_oversized(page: Page, entry: tuple[StoredMessage, Cover, str], room: int) -> bool:
-    """Put a line that is larger than a page on a page by itself."""
-    return not page.groups and page.add(*entry, float("inf"))
-
-
-def _taken(waiting: list[tuple[StoredMessage, Cover, str]]) -> Iterator[tuple[StoredMessage, Cover, str]]:
-    while waiting:
-        yield waiting.pop(0)
-
-
-def _lines(shelf: PageInputs, hits: Sequence[Hit]) -> Iterator[tuple[StoredMessage, Cover, str]]:
+def _entries(inputs: PageInputs, hits: Sequence[Hit]) -> Iterator[Entry]:
     for start in range(0, len(hits), _BATCH):
         some = hits[start : start + _BATCH]
-        messages = messages_by_key(shelf.connection, [hit.key for hit in some])
-        covers = covers_of(shelf.connection, some, shelf.context)
+        messages = messages_by_key(inputs.connection, [hit.key for hit in some])
+        covers = covers_of(inputs.connection, some, inputs.context)
         for hit in some:
-            cover = covers[hit.key]
-            yield messages[hit.key], cover, _line(messages[hit.key], _prefix(shelf.context, hit), shelf.words)
+            prefix = "" if hit.conversation == inputs.context.conversation else f"c{hit.conversation}."
+            yield Entry(messages[hit.key], covers[hit.key], prefix + _line(messages[hit.key], inputs.words))
 
 
-def _prefix(context: ContextMembers, hit: Hit) -> str:
-    return "" if hit.conversation == context.conversation else f"c{hit.conversation}."
-
-
-def _line(message: StoredMessage, prefix: str, words: Sequence[str]) -> str:
+def _line(message: StoredMessage, words: Sequence[str]) -> str:
     text = excerpt(message.chat, words)
     name = " ".join(str(message.chat.get("name") or "").split())[:_MAX_NAME]
     who = _LETTERS.get(message.role, message.role)
     if name and not text.startswith(name):
         who += f" {name}"
-    return f"{prefix}{message.id} {who}: {text}"
-
-
-def _group(cover: Cover) -> Group:
-    prefix = f"c{cover.conversation}." if cover.is_foreign else ""
-    if cover.leaf is None:
-        return Group(
-            cover, cover.note or (f"{prefix[:-1]}, another conversation" if prefix else "no summary yet"), ""
-        )
-    first, last = (format_time(each)[:10] for each in (cover.leaf.earliest, cover.leaf.latest))
-    days = first if first == last else f"{first}..{last[5:] if first[:4] == last[:4] else last}"
-    heading = f"{prefix}{cover.leaf.id} {days}" + (f" ({cover.note})" if cover.note else "")
-    return Group(cover, heading, first if first == last else "")
+    return f"{message.id} {who}: {text}"
 
 
 def _line_tokens(line: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from itertools import groupby
 
 from pydantic import Field
 
@@ -13,7 +14,7 @@ from agent.untrusted import in_a_note
 
 from ..context_membership import ContextMembers
 from ..formatting import format_period, format_time, pluralize
-from ..graph import FALLBACK, Node, children_of, node_from_row, summaries_above
+from ..graph import FALLBACK, Node, children_of, node_from_row, summaries_above, summaries_by_key
 from ..messages import StoredMessage, messages_between
 from ..stats import CONTEXT_QUERY, context_parameters
 from .tool import (
@@ -22,7 +23,6 @@ from .tool import (
     EngineTool,
     MessageRange,
     SummaryTarget,
-    Target,
     current_conversation,
     fit_lines,
     resolve_id,
@@ -46,19 +46,14 @@ def run(call: CallContext, args: DescribeArguments) -> str:
         else:
             target = resolve_id(connection, call, args.id)
             members = ContextMembers.load(connection, call)
-            lines = list(_lines(connection, target, members))
+            if isinstance(target, SummaryTarget):
+                lines = list(_of_summary(connection, target, members))
+            elif target.first == target.last:
+                lines = list(_of_message(connection, target, members))
+            else:
+                lines = list(_of_range(connection, target, members))
     more = "... and {} more lines. Ask for a smaller range or for one of the ids."
     return "\n".join(fit_lines(lines, result_tokens(call, _TOKENS), more))
-
-
-def _lines(connection: sqlite3.Connection, target: Target, members: ContextMembers) -> Iterator[str]:
-    if isinstance(target, SummaryTarget):
-        yield from _of_summary(connection, target, members)
-    elif target.first == target.last:
-        (message,) = messages_between(connection, target.conversation, target.first, target.last)
-        yield from _of_message(connection, target, message, members)
-    else:
-        yield from _of_range(connection, target, members)
 
 
 def _of_summary(
@@ -66,7 +61,9 @@ def _of_summary(
 ) -> Iterator[str]:
     summary, prefix = target.node, target.prefix
     kind = "summary of messages" if summary.depth == 0 else "summary of summaries"
-    yield f"{target.id}: {kind}, depth {summary.depth}, {_level_name(summary)}, {summary.tokens:,} tokens"
+    levels = {"bullets": "bullet points", FALLBACK: "an extract with gaps, no summary could be written yet"}
+    level = levels.get(summary.level, summary.level)
+    yield f"{target.id}: {kind}, depth {summary.depth}, {level}, {summary.tokens:,} tokens"
     yield (
         f"Messages: {pluralize(summary.message_count, 'message')} from {prefix}m{summary.first_seq} to "
         f"{prefix}m{summary.last_seq}, {summary.message_tokens:,} tokens"
@@ -75,8 +72,10 @@ def _of_summary(
     if summary.topics:
         yield f"About: {_note(summary.topics, _MAX_TOPICS)}"
     yield f"Context: {members.describe_summary(summary.key)}"
-    above = [f"{prefix}{each.id}" for each in parents_of(connection, summary.key)]
-    yield f"Above it: {', '.join(above) or 'nothing'}"
+    above = connection.execute(
+        "SELECT parent FROM summary_children WHERE child = ? ORDER BY parent", (summary.key,)
+    )
+    yield f"Above it: {', '.join(f'{prefix}s{key}' for (key,) in above) or 'nothing'}"
     children = children_of(connection, summary.key)
     if children:
         yield f"Below it: {pluralize(len(children), 'summary', 'summaries')}, {summary.source_tokens:,} tokens"
@@ -84,8 +83,9 @@ def _of_summary(
 
 
 def _of_message(
-    connection: sqlite3.Connection, target: MessageRange, message: StoredMessage, members: ContextMembers
+    connection: sqlite3.Connection, target: MessageRange, members: ContextMembers
 ) -> Iterator[str]:
+    (message,) = messages_between(connection, target.conversation, target.first, target.first)
     yield f"{target.id}: {_who(message)}, {format_time(message.said_at)} UTC, {message.tokens:,} tokens"
     for call in message.chat.get("tool_calls") or ():
         called, arguments = call_of(call)
@@ -119,11 +119,8 @@ def _of_range(connection: sqlite3.Connection, target: MessageRange, members: Con
         (target.conversation, target.first, target.last),
     )
     leaves = list(map(node_from_row, rows))
-    yield (
-        f"Covered by: {pluralize(len(leaves), 'summary', 'summaries')} of messages"
-        if leaves
-        else "Covered by: no summary"
-    )
+    count = f"{pluralize(len(leaves), 'summary', 'summaries')} of messages" if leaves else "no summary"
+    yield f"Covered by: {count}"
     yield from (_summary_line(leaf, target.prefix) for leaf in leaves)
     yield "Messages:"
     last = min(target.last, target.first + _MAX_LISTED - 1)
@@ -143,27 +140,24 @@ def _overview(connection: sqlite3.Connection, call: CallContext) -> Iterator[str
         f"{CONTEXT_QUERY} SELECT seq, summary FROM items LEFT JOIN messages ON key = message ORDER BY position",
         context_parameters(call),
     ).fetchall()
-    if not any(row["summary"] for row in rows):
-        yield "The present context has no summaries: nothing of it was compacted yet."
-    else:
+    summaries = summaries_by_key(connection, [row["summary"] for row in rows if row["summary"]])
+    if summaries:
         yield "The present context, from old to new:"
-    in_a_row: list[int] = []
-    for row in rows:
-        if row["summary"] is None and (not in_a_row or row["seq"] == in_a_row[-1] + 1):
-            in_a_row.append(row["seq"])
-            continue
-        yield from _message_run(in_a_row)
-        in_a_row = [] if row["summary"] else [row["seq"]]
-        if row["summary"]:
-            found = connection.execute("SELECT * FROM summaries WHERE key = ?", (row["summary"],)).fetchone()
-            yield _summary_line(node_from_row(found), "")
-    yield from _message_run(in_a_row)
+    else:
+        yield "The present context has no summaries: nothing of it was compacted yet."
 
+    def run_of(numbered: tuple[int, sqlite3.Row]) -> tuple[int, int]:
+        """Consecutive messages have the same difference between number and position."""
+        position, row = numbered
+        return (row["summary"] or 0, 0 if row["summary"] else row["seq"] - position)
 
-def _message_run(seqs: list[int]) -> Iterator[str]:
-    if seqs:
-        what = f"m{seqs[0]}" + (f"-m{seqs[-1]}" if len(seqs) > 1 else "")
-        yield f"{what}: {pluralize(len(seqs), 'message')}, word for word"
+    for (key, _), run in groupby(enumerate(rows), key=run_of):
+        if key:
+            yield _summary_line(summaries[key], "")
+        else:
+            seqs = [row["seq"] for _, row in run]
+            what = f"m{seqs[0]}" + (f"-m{seqs[-1]}" if len(seqs) > 1 else "")
+            yield f"{what}: {pluralize(len(seqs), 'message')}, word for word"
 
 
 def _summary_line(summary: Node, prefix: str) -> str:
@@ -173,20 +167,6 @@ def _summary_line(summary: Node, prefix: str) -> str:
         f"({pluralize(summary.message_count, 'message')}), {format_period(summary.earliest, summary.latest)}, "
         f"{summary.tokens:,} tokens{about}"
     )
-
-
-def _level_name(summary: Node) -> str:
-    names = {"bullets": "bullet points", FALLBACK: "an extract with gaps, no summary could be written yet"}
-    return names.get(summary.level, summary.level)
-
-
-def parents_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
-    rows = connection.execute(
-        "SELECT summaries.* FROM summary_children JOIN summaries ON summaries.key = parent "
-        "WHERE child = ? ORDER BY parent",
-        (summary,),
-    )
-    return list(map(node_from_row, rows))
 
 
 def _who(message: StoredMessage) -> str:
