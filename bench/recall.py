@@ -315,11 +315,11 @@ def _recall(
     summaries = {row[0] for row in connection.execute("SELECT key FROM summaries")}
     shares: list[float] = []
     for question in talk.questions:
-        found = ranked_search(connection, [conversation], SearchRequest(question.text), weights, model)
-        shelf = PageInputs(
+        found = ranked_search(connection, SearchRequest([conversation], question.text), weights, model)
+        inputs = PageInputs(
             connection, ContextMembers(conversation, set(), summaries), found.words, BUDGET - HEADER_TOKENS
         )
-        shown = next(pages(shelf, found.hits)).shown if found.hits else set()
+        shown = next(pages(inputs, found.hits)).shown if found.hits else set()
         numbers = {hit.seq for hit in found.hits if hit.key in shown}
         shares.append(len(question.evidence & numbers) / len(question.evidence))
     return shares

@@ -24,7 +24,6 @@ _UNREADABLE = "The database of the context engine cannot be read. Run `hermes do
 
 
 def make_command(hermes_home: Path | str) -> Command:
-    """Return the command for the database in this state directory."""
     return Command(
         "lcm",
         "shows what is stored and summarised of this conversation; `doctor` checks it",

@@ -6,9 +6,9 @@ compaction costs nothing the next time.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from sqlite3 import Connection
 
 from agent.compression.identifiers import changes_something
 from agent.compression.ledger import Ledger, without_ledger_marks
@@ -91,7 +91,6 @@ class GraphBuilder:
         """A topic. Summaries that were written without it are written again."""
         self._clock = clock
         self.written = 0
-        """Summaries written or rewritten."""
 
     def nodes(self, keys: Sequence[int]) -> list[Node]:
         """Load nodes in this order, each once."""
@@ -142,10 +141,7 @@ class GraphBuilder:
         return node
 
     def _find_or_write(
-        self,
-        sources: str,
-        write: Callable[[], SummaryText],
-        add: Callable[[sqlite3.Connection, SummaryText], Node],
+        self, sources: str, write: Callable[[], SummaryText], add: Callable[[Connection, SummaryText], Node]
     ) -> Node:
         """Reuse an existing summary unless it is a fallback or a focus is given."""
         with self._database.reading() as connection:
@@ -189,12 +185,9 @@ class CompactionResult:
     summarised: int
     """Summaries that were written or rewritten."""
     copied: int
-    """Messages that were replaced by a copy."""
 
 
 class Compaction:
-    """Compacts one parsed context."""
-
     def __init__(
         self, database: Database, reading: ParsedContext, limits: Limits, graph: GraphBuilder
     ) -> None:

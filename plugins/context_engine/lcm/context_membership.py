@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from sqlite3 import Connection
 
 from .graph import Node, summaries_by_key
 from .search.request import Hit
@@ -33,7 +33,7 @@ class ContextMembers:
     """Summaries in the context."""
 
     @classmethod
-    def load(cls, connection: sqlite3.Connection, call: CallContext) -> ContextMembers:
+    def load(cls, connection: Connection, call: CallContext) -> ContextMembers:
         here = context_parameters(call)
         items = connection.execute(f"{CONTEXT_QUERY} SELECT message, summary FROM items", here).fetchall()
         reached = connection.execute(f"{CONTEXT_QUERY} SELECT summary FROM reached", here)
@@ -52,7 +52,7 @@ class ContextMembers:
             return _IN
         return _BELOW if key in self.summaries else _NOT_IN
 
-    def describe_message(self, connection: sqlite3.Connection, key: int) -> str:
+    def describe_message(self, connection: Connection, key: int) -> str:
         if key in self.messages:
             return _IN
         leaves = _leaves_of(connection, [key]).get(key, ())
@@ -71,9 +71,7 @@ class Cover:
     """Why no summary in the context covers the message."""
 
 
-def covers_of(
-    connection: sqlite3.Connection, hits: Sequence[Hit], context: ContextMembers
-) -> dict[int, Cover]:
+def covers_of(connection: Connection, hits: Sequence[Hit], context: ContextMembers) -> dict[int, Cover]:
     """Return the covering leaf of each hit, by message key."""
     leaves = _leaves_of(connection, [hit.key for hit in hits])
     chosen = {hit.key: _chosen(leaves.get(hit.key, ()), context) for hit in hits}
@@ -98,7 +96,7 @@ def _chosen(leaves: Sequence[int], context: ContextMembers) -> int:
     return min(within or leaves, default=0)
 
 
-def _leaves_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, list[int]]:
+def _leaves_of(connection: Connection, keys: Sequence[int]) -> dict[int, list[int]]:
     rows = connection.execute(
         "SELECT message, summary FROM summary_messages WHERE message IN (SELECT value FROM json_each(?))",
         (json.dumps(keys),),

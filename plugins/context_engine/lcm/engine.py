@@ -75,7 +75,6 @@ class LosslessContext(ContextEngine):
 
     @property
     def has_fallback_summary(self) -> bool:  # type: ignore[override]  # the host only reads it
-        """Whether the context shows a fallback summary and it is time to retry it."""
         return self._shows_fallback and not self._fallbacks.is_waiting
 
     # Sessions
@@ -93,7 +92,6 @@ class LosslessContext(ContextEngine):
             self._no_gain.used()
 
     def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
-        """Store the last messages and release the database."""
         try:
             self._ingest(messages)
         finally:

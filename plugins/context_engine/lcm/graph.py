@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from sqlite3 import Connection, Row
 from typing import Literal
 
 from .messages import StoredMessage, messages_by_key
 
 Level = Literal["detailed", "bullets", "stand_in"]
 FALLBACK: Literal["stand_in"] = "stand_in"
-"""The stored level of a fallback summary."""
 
 MAX_ATTEMPTS = 20
 """Failed attempts to replace a fallback summary. A model that cannot be reached does not count."""
@@ -64,8 +63,7 @@ def sources_key(kind: Literal["messages", "summaries"], keys: Sequence[int]) -> 
     return hashlib.sha256(f"{kind}:{','.join(map(str, keys))}".encode()).hexdigest()[:32]
 
 
-def find_summary(connection: sqlite3.Connection, conversation: int, sources: str) -> Node | None:
-    """Return the summary of exactly these sources, if there is one."""
+def find_summary(connection: Connection, conversation: int, sources: str) -> Node | None:
     row = connection.execute(
         "SELECT * FROM summaries WHERE conversation = ? AND sources_key = ?", (conversation, sources)
     ).fetchone()
@@ -73,7 +71,7 @@ def find_summary(connection: sqlite3.Connection, conversation: int, sources: str
 
 
 def add_leaf(
-    connection: sqlite3.Connection,
+    connection: Connection,
     conversation: int,
     messages: Sequence[StoredMessage],
     text: SummaryText,
@@ -96,7 +94,7 @@ def add_leaf(
 
 
 def add_condensed(
-    connection: sqlite3.Connection, conversation: int, children: Sequence[Node], text: SummaryText, now: float
+    connection: Connection, conversation: int, children: Sequence[Node], text: SummaryText, now: float
 ) -> Node:
     """Raises sqlite3.IntegrityError if these summaries are condensed already."""
     columns = {
@@ -113,9 +111,7 @@ def add_condensed(
     return _insert(connection, conversation, text, "summaries", [child.key for child in children], columns)
 
 
-def rewrite_summary(
-    connection: sqlite3.Connection, summary: Node, text: SummaryText, *, attempts: int = 1
-) -> Node:
+def rewrite_summary(connection: Connection, summary: Node, text: SummaryText, *, attempts: int = 1) -> Node:
     """Replace the text; position and sources stay. A fallback never replaces a written summary."""
     connection.execute(
         "UPDATE summaries SET level = :level, content = :content, topics = :topics, tokens = :tokens, "
@@ -133,14 +129,14 @@ def rewrite_summary(
     return summaries_by_key(connection, [summary.key])[summary.key]
 
 
-def summaries_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, Node]:
+def summaries_by_key(connection: Connection, keys: Iterable[int]) -> dict[int, Node]:
     rows = connection.execute(
         "SELECT * FROM summaries WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
     )
     return {row["key"]: node_from_row(row) for row in rows}
 
 
-def children_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
+def children_of(connection: Connection, summary: int) -> list[Node]:
     rows = connection.execute(
         "SELECT summaries.* FROM summary_children JOIN summaries ON summaries.key = summary_children.child "
         "WHERE parent = ? ORDER BY position",
@@ -149,7 +145,7 @@ def children_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
     return list(map(node_from_row, rows))
 
 
-def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int]:
+def message_keys_under(connection: Connection, summary: int) -> list[int]:
     """Return the keys of all messages below a summary, from left to right."""
     children = connection.execute(
         "SELECT child FROM summary_children WHERE parent = ? ORDER BY position", (summary,)
@@ -162,7 +158,7 @@ def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int
     return [row["message"] for row in rows]
 
 
-def summaries_above(connection: sqlite3.Connection, message: int) -> list[Node]:
+def summaries_above(connection: Connection, message: int) -> list[Node]:
     """Return the summaries that cover a message, from the leaf up."""
     rows = connection.execute(
         "WITH RECURSIVE above (summary) AS (SELECT summary FROM summary_messages WHERE message = ? "
@@ -173,8 +169,7 @@ def summaries_above(connection: sqlite3.Connection, message: int) -> list[Node]:
     return list(map(node_from_row, rows))
 
 
-def has_fallbacks(connection: sqlite3.Connection, conversation: int) -> bool:
-    """Whether the conversation has fallback summaries that can be retried."""
+def has_fallbacks(connection: Connection, conversation: int) -> bool:
     row = connection.execute(
         "SELECT 1 FROM summaries WHERE conversation = ? AND level = 'stand_in' AND attempts < ? LIMIT 1",
         (conversation, MAX_ATTEMPTS),
@@ -182,13 +177,13 @@ def has_fallbacks(connection: sqlite3.Connection, conversation: int) -> bool:
     return row is not None
 
 
-def messages_under(connection: sqlite3.Connection, summary: int) -> list[StoredMessage]:
+def messages_under(connection: Connection, summary: int) -> list[StoredMessage]:
     keys = message_keys_under(connection, summary)
     found = messages_by_key(connection, keys)
     return [found[key] for key in keys]
 
 
-def node_from_row(row: sqlite3.Row) -> Node:
+def node_from_row(row: Row) -> Node:
     return Node(**{name: row[name] for name in Node.__slots__})
 
 
@@ -199,7 +194,7 @@ _SOURCE_TABLES = {
 
 
 def _insert(
-    connection: sqlite3.Connection,
+    connection: Connection,
     conversation: int,
     text: SummaryText,
     kind: Literal["messages", "summaries"],

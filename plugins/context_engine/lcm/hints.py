@@ -21,7 +21,6 @@ from .search.ranked import strong_matches
 
 MAX_NAMED = 3
 MIN_SCORE = 0.5
-"""From 0 to 1."""
 _SHOWN_TOKENS = 30
 _MAX_MATCHES = 20
 """Some matches are still in the context, others are in another branch."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from sqlite3 import Connection
 from typing import Literal
 
 from agent.compression.summary_message import BRIDGE, is_by_an_engine, is_system
@@ -38,9 +38,7 @@ class EngineText:
     """Key of the message that a copy stands for."""
 
 
-def find_engine_text(
-    connection: sqlite3.Connection, conversation: int, message: ChatDict
-) -> EngineText | None:
+def find_engine_text(connection: Connection, conversation: int, message: ChatDict) -> EngineText | None:
     text = text_of(message)
     if is_system(message) or not text.startswith(MARK):
         return None
@@ -56,7 +54,7 @@ def find_engine_text(
     return EngineText(row["kind"], tuple(each["summary"] for each in shown), row["message"])
 
 
-def save_engine_text(connection: sqlite3.Connection, conversation: int, text: str, what: EngineText) -> None:
+def save_engine_text(connection: Connection, conversation: int, text: str, what: EngineText) -> None:
     """Store a fingerprint by which the text is recognised."""
     made = connection.execute(
         "INSERT INTO written (conversation, fingerprint, kind, message) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -92,7 +90,7 @@ def message_identities(messages: Iterable[ChatDict], said_before: Callable[[str]
 
 
 def summarised_counter(
-    connection: sqlite3.Connection, conversation: int, summaries: Sequence[int], copied: Iterable[int]
+    connection: Connection, conversation: int, summaries: Sequence[int], copied: Iterable[int]
 ) -> Callable[[str], int]:
     """Return a function that counts equal messages below summaries and copies. It queries only for texts seen
     before."""
@@ -127,8 +125,6 @@ STORED_KINDS: tuple[Kind, ...] = ("said", "foreign record")
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """One message of the list."""
-
     kind: Kind
     chat: ChatDict
     tokens: int
@@ -163,12 +159,7 @@ class ParsedContext:
 
 
 def parse_context(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    messages: Sequence[ChatDict],
-    *,
-    person: str,
-    now: float,
+    connection: Connection, conversation_id: str, messages: Sequence[ChatDict], *, person: str, now: float
 ) -> ParsedContext:
     """Parse the list and store new messages. Needs a write transaction."""
     conversation = conversation_key(connection, conversation_id, person=person, now=now)
@@ -196,7 +187,7 @@ def parse_context(
     return ParsedContext(conversation, items)
 
 
-def save_context(connection: sqlite3.Connection, reading: ParsedContext, session_id: str, now: float) -> None:
+def save_context(connection: Connection, reading: ParsedContext, session_id: str, now: float) -> None:
     """Store which messages and summaries the session's context holds. Usually only new rows are added."""
     connection.execute(
         "INSERT INTO sessions (conversation, id, seen_at) VALUES (?, ?, ?) "
@@ -247,7 +238,7 @@ def has_record_mark(message: ChatDict) -> bool:
 
 
 def _store_new(
-    connection: sqlite3.Connection,
+    connection: Connection,
     conversation: int,
     said: Sequence[tuple[ChatDict, bool]],
     said_before: Callable[[str], int],

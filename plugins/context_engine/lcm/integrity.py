@@ -6,12 +6,12 @@ Most checks are queries that find damaged rows, each with a sentence about such 
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from sqlite3 import Connection, Cursor, DatabaseError
 
 from agent.tokens import estimate_text_tokens
 
@@ -19,11 +19,10 @@ from .messages import scope_of
 from .stats import LEFTOVER_SUMMARIES
 
 _SHOWN = 5
-"""Findings of one check that are listed."""
 _SLACK_TOKENS = 16
 _SLACK_SHARE = 0.10
 
-Check = Callable[[sqlite3.Connection, int | None], Iterator[str]]
+Check = Callable[[Connection, int | None], Iterator[str]]
 """Yields a sentence for each problem of one conversation, or of all."""
 
 _RESTORE = "Restore a backup with `hermes restore`, or go on: everything else can still be read."
@@ -34,14 +33,11 @@ _HARMLESS = "Nothing is lost, and nothing needs to be done."
 @dataclass(frozen=True, slots=True)
 class Problem:
     check: str
-    """Name of the check."""
     what: str
     advice: str
 
 
-def check(
-    connection: sqlite3.Connection, conversation: int | None = None, *, file: bool = True
-) -> list[Problem]:
+def check(connection: Connection, conversation: int | None = None, *, file: bool = True) -> list[Problem]:
     """Check one conversation, or all. Without `file`, skip the check that is slow in a large database."""
     problems: list[Problem] = []
     for name, (run, advice) in CHECKS.items():
@@ -49,7 +45,7 @@ def check(
             continue
         try:
             findings = list(run(connection, conversation))
-        except sqlite3.DatabaseError as error:
+        except DatabaseError as error:
             what = f"The database could not be read for this check: {error}."
             problems.append(Problem(name, what, _RESTORE))
             continue
@@ -61,8 +57,8 @@ def check(
 
 
 def _rows(
-    connection: sqlite3.Connection, query: str, conversation: int | None, column: str = "conversation"
-) -> sqlite3.Cursor:
+    connection: Connection, query: str, conversation: int | None, column: str = "conversation"
+) -> Cursor:
     """Run a query for one conversation or for all. `{only}` in the query is the condition on the column."""
     only = "TRUE" if conversation is None else f"{column} = :conversation"
     return connection.execute(query.format(only=only), {"conversation": conversation})
@@ -71,7 +67,7 @@ def _rows(
 def _query_check(*queries: tuple[str, str, str]) -> Check:
     """Make a check of queries, each with its column of the conversation and the sentence about a row."""
 
-    def run(connection: sqlite3.Connection, conversation: int | None) -> Iterator[str]:
+    def run(connection: Connection, conversation: int | None) -> Iterator[str]:
         for query, column, sentence in queries:
             for row in _rows(connection, query, conversation, column):
                 yield sentence.format(**dict(row))
@@ -171,14 +167,14 @@ _owners_exist = _query_check(
 )
 
 
-def _references(connection: sqlite3.Connection, conversation: int | None) -> Iterator[str]:
+def _references(connection: Connection, conversation: int | None) -> Iterator[str]:
     """Check that every reference points to a row of the same conversation."""
     yield from _references_within(connection, conversation)
     if conversation is None:  # rows without an owner belong to no conversation
         yield from _owners_exist(connection, None)
 
 
-def _orphans(connection: sqlite3.Connection, conversation: int | None) -> Iterator[str]:
+def _orphans(connection: Connection, conversation: int | None) -> Iterator[str]:
     """Check that each summary is in a context, in a record, below another summary, or recent."""
     for (key,) in _rows(connection, "SELECT key FROM conversations WHERE {only}", conversation, "key"):
         for (summary,) in connection.execute(LEFTOVER_SUMMARIES, {"conversation": key}):
@@ -212,7 +208,7 @@ _counts_of_sources = _query_check(
 )
 
 
-def _token_counts(connection: sqlite3.Connection, conversation: int | None) -> Iterator[str]:
+def _token_counts(connection: Connection, conversation: int | None) -> Iterator[str]:
     """Check the counts that a summary keeps about itself and its sources."""
     query = "SELECT key, content, topics, tokens FROM summaries WHERE {only} ORDER BY key"
     for row in _rows(connection, query, conversation):
@@ -240,7 +236,7 @@ _repeated_sources = _query_check(
 )
 
 
-def _duplicates(connection: sqlite3.Connection, conversation: int | None) -> Iterator[str]:
+def _duplicates(connection: Connection, conversation: int | None) -> Iterator[str]:
     """Check that no summary and no context holds the same message twice.
 
     Contexts are compared by leaves, not by messages, because each session has a context.
@@ -276,7 +272,7 @@ def _duplicates(connection: sqlite3.Connection, conversation: int | None) -> Ite
             yield f"The context of session {name} holds {both:,} messages that a summary in it also covers."
 
 
-def _word_index(connection: sqlite3.Connection, conversation: int | None) -> Iterator[str]:
+def _word_index(connection: Connection, conversation: int | None) -> Iterator[str]:
     """Check that every message is in the search index."""
     for (key,) in _rows(connection, "SELECT key FROM conversations WHERE {only}", conversation, "key"):
         (missing,) = connection.execute(
@@ -288,7 +284,7 @@ def _word_index(connection: sqlite3.Connection, conversation: int | None) -> Ite
             yield f"{missing:,} messages of conversation c{key} are not in the search index, so lcm_grep misses them."
 
 
-def _database_file(connection: sqlite3.Connection, conversation: int | None) -> Iterator[str]:
+def _database_file(connection: Connection, conversation: int | None) -> Iterator[str]:
     """Run SQLite's own check of the whole file."""
     for (line,) in connection.execute("PRAGMA integrity_check(5)"):
         if line != "ok":

@@ -6,18 +6,17 @@ Echoes are calls of the engine's own tools and their results. They repeat other 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from sqlite3 import Connection, Row
 
 from agent.fts_text import indexable
 from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import estimate_message_tokens
 
 HOST_KEYS = ("message_id", "created_at", "kind", "state")
-"""Keys that the host adds to a message."""
 
 MAX_INDEXED = 200_000
 """Characters of one message that are indexed for search."""
@@ -28,8 +27,6 @@ EMBEDDING_BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message with its key and its number in the conversation."""
-
     key: int
     seq: int
     role: str
@@ -39,7 +36,6 @@ class StoredMessage:
 
     @property
     def id(self) -> str:
-        """The id that the model sees."""
         return f"m{self.seq}"
 
 
@@ -52,8 +48,7 @@ class NewMessage:
     """Whether it is a call of one of the engine's tools, or its result."""
 
 
-def conversation_key(connection: sqlite3.Connection, conversation_id: str, *, person: str, now: float) -> int:
-    """Return the key of a conversation, creating it if needed."""
+def conversation_key(connection: Connection, conversation_id: str, *, person: str, now: float) -> int:
     row = connection.execute(
         "SELECT key, person FROM conversations WHERE id = ?", (conversation_id,)
     ).fetchone()
@@ -68,15 +63,13 @@ def conversation_key(connection: sqlite3.Connection, conversation_id: str, *, pe
     return int(row["key"])
 
 
-def add_messages(
-    connection: sqlite3.Connection, conversation: int, incoming: Iterable[NewMessage]
-) -> list[int]:
+def add_messages(connection: Connection, conversation: int, incoming: Iterable[NewMessage]) -> list[int]:
     """Store messages that are not stored yet, and return their keys in order."""
     following = last_seq(connection, conversation) + 1
     return [_add(connection, conversation, seq, each) for seq, each in enumerate(incoming, following)]
 
 
-def last_seq(connection: sqlite3.Connection, conversation: int) -> int:
+def last_seq(connection: Connection, conversation: int) -> int:
     """Return the highest number, which is the number of messages, because numbers have no gaps."""
     (last,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
@@ -84,9 +77,7 @@ def last_seq(connection: sqlite3.Connection, conversation: int) -> int:
     return int(last)
 
 
-def keys_by_identity(
-    connection: sqlite3.Connection, conversation: int, identities: Iterable[str]
-) -> dict[str, int]:
+def keys_by_identity(connection: Connection, conversation: int, identities: Iterable[str]) -> dict[str, int]:
     rows = connection.execute(
         "SELECT identity, key FROM messages WHERE conversation = ? AND identity IN (SELECT value FROM json_each(?))",
         (conversation, json.dumps(list(identities))),
@@ -94,7 +85,7 @@ def keys_by_identity(
     return dict(map(tuple, rows))
 
 
-def messages_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, StoredMessage]:
+def messages_by_key(connection: Connection, keys: Iterable[int]) -> dict[int, StoredMessage]:
     rows = connection.execute(
         "SELECT * FROM messages WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
     )
@@ -102,7 +93,7 @@ def messages_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict
 
 
 def messages_between(
-    connection: sqlite3.Connection, conversation: int, first_seq: int, last_seq: int
+    connection: Connection, conversation: int, first_seq: int, last_seq: int
 ) -> list[StoredMessage]:
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
@@ -111,7 +102,7 @@ def messages_between(
     return list(map(message_from_row, rows))
 
 
-def message_from_row(row: sqlite3.Row) -> StoredMessage:
+def message_from_row(row: Row) -> StoredMessage:
     chat: ChatDict = {"role": row["role"], "content": row["content"]}
     if row["rest"]:
         chat |= json.loads(row["rest"])
@@ -124,7 +115,7 @@ def searchable_text(chat: ChatDict) -> str:
     return "\n".join(filter(None, (str(chat.get("name") or ""), text_of(chat), *calls)))
 
 
-def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: NewMessage) -> int:
+def _add(connection: Connection, conversation: int, seq: int, incoming: NewMessage) -> int:
     content, rest = _split_content(incoming.chat)
     chat = incoming.chat
     made = connection.execute(
@@ -144,7 +135,6 @@ def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: 
 
 
 def index_text(chat: ChatDict) -> str:
-    """Return the text for the word index."""
     return indexable(searchable_text(chat)[:MAX_INDEXED]).encode("utf-8", "replace").decode()
 
 
@@ -212,13 +202,13 @@ class EchoDetector:
         return bool(here) and all(here.values()) and not text_of(chat)
 
 
-def reindex_mistaken_echoes(connection: sqlite3.Connection) -> None:
+def reindex_mistaken_echoes(connection: Connection) -> None:
     """Index results that earlier versions took for echoes because they matched call ids over the whole conversation."""
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation IN (SELECT conversation FROM messages WHERE echo) "
         "AND rest IS NOT NULL ORDER BY conversation, seq"
     )
-    mistaken: list[sqlite3.Row] = []
+    mistaken: list[Row] = []
     for _, said in groupby(rows, key=itemgetter("conversation")):
         echoes = EchoDetector()
         mistaken += [row for row in said if not echoes.is_echo(message_from_row(row).chat) and row["echo"]]
@@ -226,7 +216,7 @@ def reindex_mistaken_echoes(connection: sqlite3.Connection) -> None:
         _reindex(connection, row)
 
 
-def _reindex(connection: sqlite3.Connection, row: sqlite3.Row) -> None:
+def _reindex(connection: Connection, row: Row) -> None:
     """Add the message to the word index, and drop the embeddings of its block."""
     key, conversation, scope = row["key"], row["conversation"], scope_of(row["conversation"])
     connection.execute("UPDATE messages SET echo = 0 WHERE key = ?", (key,))

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from sqlite3 import Connection, Row
 from typing import NamedTuple
 
 from agent.compression.outcome import CompressionOutcome
@@ -33,7 +33,7 @@ next compaction or another engine of the conversation may use them.
 
 
 def record_compaction(
-    connection: sqlite3.Connection,
+    connection: Connection,
     conversation: int,
     session_id: str,
     outcome: CompressionOutcome,
@@ -53,7 +53,7 @@ def record_compaction(
     delete_leftovers(connection, conversation)
 
 
-def delete_leftovers(connection: sqlite3.Connection, conversation: int) -> None:
+def delete_leftovers(connection: Connection, conversation: int) -> None:
     """Delete unused summaries from the top down. Messages stay."""
     here = {"conversation": conversation}
     while keys := [(row["key"],) for row in connection.execute(LEFTOVER_SUMMARIES, here)]:
@@ -62,7 +62,7 @@ def delete_leftovers(connection: sqlite3.Connection, conversation: int) -> None:
         connection.executemany("DELETE FROM summaries WHERE key = ?", keys)
 
 
-def status_counts(connection: sqlite3.Connection, conversation_id: str) -> dict[str, int]:
+def status_counts(connection: Connection, conversation_id: str) -> dict[str, int]:
     row = connection.execute(
         "SELECT (SELECT count(*) FROM messages WHERE conversation = here.key) AS messages, "
         "(SELECT count(*) FROM summaries WHERE conversation = here.key) AS summaries "
@@ -89,8 +89,6 @@ _MAX_OUTCOME = 80
 
 
 class Depth(NamedTuple):
-    """Totals of one depth."""
-
     depth: int
     summaries: int
     tokens: int
@@ -113,7 +111,7 @@ class Status:
     fallbacks: int
     """Fallback summaries in the context or below."""
     compactions: int
-    last: sqlite3.Row | None
+    last: Row | None
     """The last compaction."""
     database_bytes: int
     embedded: int
@@ -141,7 +139,6 @@ def status_text(call: CallContext) -> str:
 
 
 def context_parameters(call: CallContext) -> dict[str, str]:
-    """Return the parameters of `CONTEXT_QUERY`."""
     return {"conversation": call.conversation_id, "session": call.session_id}
 
 
@@ -150,7 +147,7 @@ def status(call: CallContext) -> Status:
         return _status(connection, call)
 
 
-def _status(connection: sqlite3.Connection, call: CallContext) -> Status:
+def _status(connection: Connection, call: CallContext) -> Status:
     here = context_parameters(call)
     stored, session = connection.execute(
         "SELECT (SELECT count(*) FROM messages JOIN conversations AS c ON c.key = conversation "
@@ -206,7 +203,6 @@ def _status(connection: sqlite3.Connection, call: CallContext) -> Status:
 
 
 def _size(path: Path) -> int:
-    """Return the size with the write-ahead log."""
     parts = (path, path.with_name(f"{path.name}-wal"))
     return sum(part.stat().st_size for part in parts if part.exists())
 

@@ -102,7 +102,6 @@ def _select(parts: Sequence[Part], limit: int) -> list[Part]:
 
 
 def _quote(part: Part, tokens: int) -> Digest | None:
-    """Return the part unchanged if it fits."""
     if len(part.text) > 8 * tokens:
         return None
     body = redact(part.text)

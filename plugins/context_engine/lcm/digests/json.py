@@ -16,14 +16,12 @@ from ..formatting import pluralize
 from .source import CUT, Findings, Section, Source, one_line, short_value
 
 _MAX_PREFIX = 2_000
-"""Characters of other text that may precede the JSON."""
 _START = re.compile(
     r"(?m)^[ \t]{0,40}(\{\s{0,200}(?:\"|\}\s{0,200}\Z)|\[\s{0,200}(?:[\[{\"]|-?\d|true|false|null|\]\s{0,200}\Z))"
 )
 _INLINE_START = re.compile(r"[:=>] {0,3}(\{\s{0,200}\"|\[\s{0,200}[{\"\[])")
 _MAX_STARTS = 5
 _MIN_SHARE = 0.5
-"""Share of the text that must be JSON."""
 _MAX_LINES = 1_500
 _MAX_KEYS = 60
 """Different keys of one object. The keys of a larger object are data."""
@@ -144,7 +142,6 @@ def _lines(root: _Shape, *, samples: bool) -> Iterator[tuple[int, str]]:
 
 
 def _below(shape: _Shape, level: int, *, samples: bool) -> Iterator[tuple[int, str]]:
-    """The keys of the objects here, or of the objects in the lists here."""
     objects, indent = shape.kinds["object"], "  " * level
     keys_are_data = shape.other_keys > 0
     keys = list(shape.keys.items())[: 5 if keys_are_data else None]

@@ -92,10 +92,8 @@ def _without_numbers(text: str) -> tuple[str, int]:
 
 
 _MAX_SECTION_LINES = 3_000
-"""Lines of a section: more than any digest has room for."""
 _MIN_SECTION_TOKENS = 12
 _NOTE_TOKENS = 6
-"""Reserved for the note that lines are missing."""
 _MAX_LINE = 200
 _MAX_VALUE = 40
 _MAX_SEARCHED = 4_000
@@ -123,8 +121,6 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """A description of a text by one reader."""
-
     kind: str
     facts: str
     """Written by the reader; quotes nothing."""
@@ -147,13 +143,11 @@ def fitted(findings: Findings, tokens: int) -> str:
 
 
 def one_line(text: str, limit: int = _MAX_LINE) -> str:
-    """Redact the text, join its lines and truncate it."""
     words = " ".join(redact(text[:_MAX_SEARCHED]).split())
     return words if len(words) <= limit else words[: limit - 1] + "…"
 
 
 def verbatim_line(line: str, limit: int = _MAX_LINE) -> str:
-    """Redact and truncate a line, keeping its indentation."""
     line = redact(line[:_MAX_SEARCHED].rstrip())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

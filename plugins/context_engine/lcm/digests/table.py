@@ -115,7 +115,6 @@ def _type(cells: list[str]) -> str:
 
 
 def _range(name: str, kind: str, cells: list[str]) -> str:
-    """Smallest and largest value; for text, its most frequent values."""
     if not cells or kind == "boolean":
         return ""
     distinct = Counter(cells)

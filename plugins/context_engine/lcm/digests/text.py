@@ -16,7 +16,6 @@ MARKDOWN_EXTENSIONS = frozenset(("md", "markdown", "mdx"))
 _SHOWN_HEAD, _SHOWN_TAIL = 60, 30
 _MAX_HEADINGS = 2_000
 _TAIL = 20_000
-"""Characters from which the last lines are taken."""
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.{0,300})")
 _UNDERLINE = re.compile(r"(?:={3,200}|-{3,200})\s*")
 _NUMBERED = re.compile(
@@ -39,7 +38,6 @@ def read_text(source: Source) -> Findings:
 
 
 def plain_sections(source: Source, outline: list[tuple[int, str]] | None = None) -> list[Section]:
-    """Beginning, outline and end of a text."""
     lines = source.lines
     head = [verbatim_line(line) for line in lines[:_SHOWN_HEAD] if line.strip()]
     sections = [

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
 from dataclasses import replace
+from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
 from .exact import all_words_search, phrase_search, regex_search
@@ -18,16 +17,13 @@ _EXACT = {"phrase": phrase_search, "all": all_words_search, "regex": regex_searc
 
 
 def search(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
-    request: SearchRequest,
-    model: EmbeddingModel | None = None,
+    connection: Connection, request: SearchRequest, model: EmbeddingModel | None = None
 ) -> SearchResult:
-    """Search these conversations, by meaning, too, if a model is given. Raises InvalidSearch."""
-    if not conversations:
+    """Search by words, and by meaning, too, if a model is given. Raises InvalidSearch."""
+    if not request.conversations:
         return SearchResult([])
     if request.mode == "natural":
-        found = ranked_search(connection, conversations, request, model=model)
+        found = ranked_search(connection, request, model=model)
     else:
-        found = _EXACT[request.mode](connection, conversations, request)
+        found = _EXACT[request.mode](connection, request)
     return replace(found, hits=[hit for hit in found.hits if hit.key not in request.without])

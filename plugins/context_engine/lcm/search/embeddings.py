@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
+from sqlite3 import Connection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from agent.fts_text import STOP_WORDS
 
 from ..messages import EMBEDDING_BLOCK
 from .exact import ALL_KEYS
+from .request import SearchRequest
 from .semantic import newest_blocks
 
 Bytes = NDArray[np.int8]
@@ -70,7 +70,6 @@ class EmbeddingModel:
 
 
 def _content_words(text: str) -> str:
-    """Return each word once, without stop words."""
     words = {word.casefold(): word for word in _WORD.findall(text[:_MAX_CHARACTERS])}
     telling = [word for folded, word in words.items() if folded not in STOP_WORDS]
     return " ".join((telling or list(words.values()))[:_MAX_WORDS])
@@ -110,7 +109,6 @@ class Similarities:
         return max(0.0, float(shares[seq - first])) if 0 <= seq - first < len(shares) else 0.0
 
     def best(self, most: int) -> list[tuple[int, int]]:
-        """Return conversation and number of the most similar messages."""
         places: list[tuple[float, int, int]] = []
         for conversation, (first, shares) in self.shares.items():
             chosen = np.argpartition(-shares, most)[:most] if len(shares) > most else np.arange(len(shares))
@@ -123,25 +121,24 @@ _EMPTY: Numbers = np.zeros(0, np.float32)
 
 
 def find_similar(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
+    connection: Connection,
+    request: SearchRequest,
     question: str,
     model: EmbeddingModel,
-    *,
     bounds: tuple[int, int],
-    without: AbstractSet[int],
+    *,
     before: Sequence[float],
     after: Sequence[float],
 ) -> Similarities:
     """Compare messages within the key bounds with the question.
 
-    Messages in `without` do not count; `before` and `after` are the shares of neighbouring messages.
+    Messages in `request.without` do not count; `before` and `after` are the shares of neighbouring messages.
     """
     (asked,) = model.vectors([question]).astype(np.float32)
-    read = _load_vectors(connection, conversations, model)
+    read = _load_vectors(connection, request.conversations, model)
     left_out = connection.execute(
         "SELECT conversation, seq FROM messages WHERE key IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(without)),),
+        (json.dumps(list(request.without)),),
     )
     for conversation, seq in left_out:
         first, rows = read.get(conversation, (0, None))
@@ -162,7 +159,7 @@ def find_similar(
 
 
 def _load_vectors(
-    connection: sqlite3.Connection, conversations: Sequence[int], model: EmbeddingModel
+    connection: Connection, conversations: Sequence[int], model: EmbeddingModel
 ) -> dict[int, tuple[int, Bytes]]:
     """Return the number of the first message and one row per message. Missing embeddings are zeros."""
     read: dict[int, tuple[int, Bytes]] = {}
@@ -211,9 +208,8 @@ def _dot(rows: Numbers, vector: Numbers) -> Numbers:
 
 
 def _within(
-    connection: sqlite3.Connection, conversation: int, first: int, near: Numbers, bounds: tuple[int, int]
+    connection: Connection, conversation: int, first: int, near: Numbers, bounds: tuple[int, int]
 ) -> Numbers:
-    """Set similarities outside the bounds to 0."""
     lowest, highest = connection.execute(
         "SELECT min(seq), max(seq) FROM messages WHERE conversation = ? AND key BETWEEN ? AND ?",
         (conversation, *bounds),

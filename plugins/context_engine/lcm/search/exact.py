@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from sqlite3 import Connection
 
 import regex  # type: ignore[import-untyped]
 
@@ -29,18 +29,12 @@ class Postings:
     """Whether there are more messages than were read."""
 
     def weight(self, messages: int) -> float:
-        """Return the inverse document frequency."""
         return math.log(1 + (messages - len(self.keys) + 0.5) / (len(self.keys) + 0.5))
 
 
 def load_postings(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
-    word: str,
-    bounds: tuple[int, int],
-    most: int,
+    connection: Connection, conversations: Sequence[int], word: str, bounds: tuple[int, int], most: int
 ) -> Postings:
-    """Read the newest `most` messages with the word."""
     rows = connection.execute(
         "SELECT rowid FROM message_words WHERE message_words MATCH ? AND rowid BETWEEN ? AND ? "
         "ORDER BY rowid DESC LIMIT ?",
@@ -56,9 +50,7 @@ def match_expression(conversations: Sequence[int], phrases: Iterable[str]) -> st
     return f"scope : ({scopes}) AND " + " AND ".join(f"body : {quoted(phrase)}" for phrase in phrases)
 
 
-def key_bounds(
-    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
-) -> tuple[int, int] | None:
+def key_bounds(connection: Connection, request: SearchRequest) -> tuple[int, int] | None:
     """Return the first and last key of the requested period, or None if it has no messages.
 
     Keys in between may lie outside of it: clocks step.
@@ -69,7 +61,7 @@ def key_bounds(
         "SELECT min(key), max(key) FROM messages WHERE conversation IN (SELECT value FROM json_each(?)) "
         "AND said_at >= ? AND said_at < ?",
         (
-            json.dumps(conversations),
+            json.dumps(request.conversations),
             -math.inf if request.since is None else request.since,
             math.inf if request.until is None else request.until,
         ),
@@ -82,37 +74,27 @@ _MAX_ROWS = 20_000
 """Messages with the words that are filtered by role and time."""
 
 
-def phrase_search(
-    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
-) -> SearchResult:
+def phrase_search(connection: Connection, request: SearchRequest) -> SearchResult:
     text = " ".join(request.text.translate(NO_QUOTES).split())
     if not parse_query(text).words:
         return SearchResult([])
-    return _search_phrases(connection, conversations, request, (text,))
+    return _search_phrases(connection, request, (text,))
 
 
-def all_words_search(
-    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
-) -> SearchResult:
-    """Search for all words except stop words."""
+def all_words_search(connection: Connection, request: SearchRequest) -> SearchResult:
     query = parse_query(request.text)
-    return _search_phrases(connection, conversations, request, (*query.phrases, *query.words))
+    return _search_phrases(connection, request, (*query.phrases, *query.words))
 
 
-def _search_phrases(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
-    request: SearchRequest,
-    phrases: tuple[str, ...],
-) -> SearchResult:
-    bounds = key_bounds(connection, conversations, request)
+def _search_phrases(connection: Connection, request: SearchRequest, phrases: tuple[str, ...]) -> SearchResult:
+    bounds = key_bounds(connection, request)
     if not phrases or bounds is None:
         return SearchResult([], phrases)
     rows = connection.execute(
         "SELECT key, conversation, seq, role, said_at FROM message_words JOIN messages ON key = message_words.rowid "
         "WHERE message_words MATCH ? AND message_words.rowid BETWEEN ? AND ? "
         "ORDER BY message_words.rowid DESC LIMIT ?",
-        (match_expression(conversations, phrases), *bounds, _MAX_ROWS),
+        (match_expression(request.conversations, phrases), *bounds, _MAX_ROWS),
     )
     hits: list[Hit] = []
     for key, conversation, seq, role, said_at in rows:
@@ -133,15 +115,12 @@ _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 
 
 def regex_search(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
-    request: SearchRequest,
-    seconds: float = MAX_SECONDS,
+    connection: Connection, request: SearchRequest, seconds: float = MAX_SECONDS
 ) -> SearchResult:
     pattern = _compile(request.text)
     deadline = time.monotonic() + seconds
     hits: list[Hit] = []
-    for message, conversation in _newest_first(connection, conversations):
+    for message, conversation in _newest_first(connection, request.conversations):
         left = deadline - time.monotonic()
         if left <= 0:
             return SearchResult(hits, searched_back_to=message.said_at)
@@ -153,7 +132,7 @@ def regex_search(
 
 
 def _newest_first(
-    connection: sqlite3.Connection, conversations: Sequence[int]
+    connection: Connection, conversations: Sequence[int]
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield messages with their conversation, loading them in batches."""
     rows = connection.execute(

@@ -6,11 +6,11 @@ Every token of layout costs a message, so a role is one letter and a date appear
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from sqlite3 import Connection
 
 from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import cut_to_tokens, estimate_text_tokens
@@ -22,11 +22,8 @@ from ..messages import StoredMessage, messages_by_key
 from .request import Hit
 
 MAX_WHOLE_TOKENS = 120
-"""Shorter messages are shown in full."""
 EXCERPT_TOKENS = 100
-"""Size of an excerpt of a longer message."""
 _MAX_SEARCHED = 100_000
-"""Characters."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
 """Matches white space only after a punctuation mark, so the time stays linear in a long run of spaces."""
 _GAP = "…"
@@ -86,7 +83,7 @@ def _stem(word: str) -> str:
     return folded[: max(_MIN_STEM, len(folded) - _ENDING)]
 
 
-def with_neighbours(connection: sqlite3.Connection, hits: Sequence[Hit], reach: int) -> list[Hit]:
+def with_neighbours(connection: Connection, hits: Sequence[Hit], reach: int) -> list[Hit]:
     """Return each hit followed by the messages around it, without duplicates."""
     if not reach:
         return list(hits)
@@ -184,11 +181,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageInputs:
-    connection: sqlite3.Connection
+    connection: Connection
     context: ContextMembers
     words: tuple[str, ...]
     room: int
-    """Tokens."""
 
 
 def pages(inputs: PageInputs, hits: Sequence[Hit]) -> Iterator[Page]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import heapq
 import json
 import math
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
 from agent.fts_text import parse_query
@@ -40,8 +39,6 @@ _MAX_PERIOD_HITS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weight of each ranking feature."""
-
     window: tuple[float, ...] = (0.6, 0.5, 0.4, 0.3, 0.2)
     """Share that a word counts for the message before the one that has it, for the one before that, and so on."""
     following: float = 0.9
@@ -69,40 +66,39 @@ DEFAULT_WEIGHTS = Weights()
 
 
 def ranked_search(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
+    connection: Connection,
     request: SearchRequest,
     weights: Weights = DEFAULT_WEIGHTS,
     model: EmbeddingModel | None = None,
 ) -> SearchResult:
     """Search by words and, with a model, also by meaning."""
     words = query_words(request.text)
-    bounds = key_bounds(connection, conversations, request)
+    bounds = key_bounds(connection, request)
     if not words or bounds is None:
         return SearchResult([], words)
-    seen = find_candidates(connection, conversations, words, bounds, weights, request.without)
+    seen = find_candidates(connection, request, words, bounds, weights)
     scores, lines = word_scores(seen, weights), seen.lines
     _boost_speaker(scores, lines, seen.named, weights)
     _boost_days(scores, lines, days_in(request.text), weights)
-    if not scores and (around := _search_days(connection, conversations, request)):
+    if not scores and (around := _search_days(connection, request)):
         return SearchResult(around, words)
     if model:
-        near = _find_similar(connection, conversations, request, seen, bounds, model, weights)
+        near = _find_similar(connection, request, seen, bounds, model, weights)
         if scores or near.nearest >= _MIN_COSINE:
             lines = {**lines, **_load_rows(connection, near.best(weights.max_anchors))}
-            scores = _blend(scores, _similarity_scores(near, lines, seen.named, weights), weights)
+            similar = {key: near.of(each.conversation, each.seq) for key, each in lines.items()}
+            _boost_speaker(similar, lines, seen.named, weights)
+            scores = _blend(scores, similar, weights)
     hits = [
         Hit(each.key, each.conversation, each.seq, each.said_at, score)
         for each in lines.values()
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
     hits.sort(key=lambda hit: (-hit.score, -hit.key))
-    return SearchResult(hits or _search_days(connection, conversations, request), words)
+    return SearchResult(hits or _search_days(connection, request), words)
 
 
-def _search_days(
-    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
-) -> list[Hit]:
+def _search_days(connection: Connection, request: SearchRequest) -> list[Hit]:
     """Return messages from around the days of a question that has no other words, in order."""
     hits: dict[int, Hit] = {}
     for begin, end in filter(None, (days.period() for days in days_in(request.text))):
@@ -110,7 +106,7 @@ def _search_days(
             "SELECT key, conversation, seq, role, said_at FROM messages "
             "WHERE conversation IN (SELECT value FROM json_each(?)) AND NOT echo "
             "AND said_at >= ? AND said_at < ? ORDER BY key LIMIT ?",
-            (json.dumps(conversations), begin, end, _MAX_PERIOD_HITS),
+            (json.dumps(request.conversations), begin, end, _MAX_PERIOD_HITS),
         )
         for key, conversation, seq, role, said_at in rows:
             if request.admits(role, said_at):
@@ -123,12 +119,10 @@ class Candidates:
     """The messages that contain words of the question, with their neighbours."""
 
     lines: Mapping[int, RankingRow]
-    """By key."""
     postings: Sequence[Postings]
     named: Mapping[str, frozenset[str]]
     """Speakers that the question names, each with the matching words."""
     total: int
-    """Messages in the conversations."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -136,17 +130,20 @@ class Candidates:
 
 
 def find_candidates(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
+    connection: Connection,
+    request: SearchRequest,
     words: Sequence[str],
     bounds: tuple[int, int],
     weights: Weights,
-    without: AbstractSet[int] = frozenset(),
 ) -> Candidates:
-    """Look up the words. Words in the messages `without` do not count."""
-    total = sum(last_seq(connection, each) for each in conversations)
-    found = [load_postings(connection, conversations, word, bounds, weights.max_postings) for word in words]
-    there = [each for each in (replace(each, keys=each.keys - without) for each in found) if each.keys]
+    """Look up the words. Words in the messages `request.without` do not count."""
+    total = sum(last_seq(connection, each) for each in request.conversations)
+    found = [
+        load_postings(connection, request.conversations, word, bounds, weights.max_postings) for word in words
+    ]
+    there = [
+        each for each in (replace(each, keys=each.keys - request.without) for each in found) if each.keys
+    ]
     # A word that is too common counts only where there are no others.
     postings = [each for each in there if not each.is_common] or there
     anchors = _anchors(postings, total, weights.max_anchors)
@@ -183,9 +180,7 @@ def _anchors(postings: Sequence[Postings], total: int, most: int) -> list[int]:
     return heapq.nlargest(most, own, key=lambda key: (own[key], key))
 
 
-def _with_neighbours(
-    connection: sqlite3.Connection, keys: Sequence[int], reach: int
-) -> dict[int, RankingRow]:
+def _with_neighbours(connection: Connection, keys: Sequence[int], reach: int) -> dict[int, RankingRow]:
     """Load the messages and their neighbours, by key."""
     rows = connection.execute(
         f"SELECT {RANKING_COLUMNS} FROM messages WHERE NOT echo AND key IN ("
@@ -254,8 +249,7 @@ def _boost_days(
 
 
 def _find_similar(
-    connection: sqlite3.Connection,
-    conversations: Sequence[int],
+    connection: Connection,
     request: SearchRequest,
     seen: Candidates,
     bounds: tuple[int, int],
@@ -266,19 +260,11 @@ def _find_similar(
 
     words = query_words(request.text)
     question = " ".join(word for word in words if word.casefold() not in seen.names) or " ".join(words)
-    return find_similar(
-        connection,
-        conversations,
-        question,
-        model,
-        bounds=bounds,
-        without=request.without,
-        before=weights.window,
-        after=[share * weights.following for share in weights.window],
-    )
+    after = [share * weights.following for share in weights.window]
+    return find_similar(connection, request, question, model, bounds, before=weights.window, after=after)
 
 
-def _load_rows(connection: sqlite3.Connection, places: Iterable[tuple[int, int]]) -> dict[int, RankingRow]:
+def _load_rows(connection: Connection, places: Iterable[tuple[int, int]]) -> dict[int, RankingRow]:
     found = (
         connection.execute(
             f"SELECT {RANKING_COLUMNS} FROM messages WHERE conversation = ? AND seq = ? AND NOT echo", place
@@ -286,14 +272,6 @@ def _load_rows(connection: sqlite3.Connection, places: Iterable[tuple[int, int]]
         for place in places
     )
     return {row["key"]: RankingRow.read(row) for row in found if row}
-
-
-def _similarity_scores(
-    near: Similarities, lines: Mapping[int, RankingRow], named: Mapping[str, frozenset[str]], weights: Weights
-) -> dict[int, float]:
-    found = {key: near.of(each.conversation, each.seq) for key, each in lines.items()}
-    _boost_speaker(found, lines, named, weights)
-    return found
 
 
 def _blend(scores: Mapping[int, float], near: Mapping[int, float], weights: Weights) -> dict[int, float]:
@@ -330,7 +308,7 @@ _NARROW_WEIGHTS = replace(DEFAULT_WEIGHTS, window=DEFAULT_WEIGHTS.window[:2])
 
 
 def strong_matches(
-    connection: sqlite3.Connection, conversation: int, text: str, limit: int
+    connection: Connection, conversation: int, text: str, limit: int
 ) -> list[tuple[int, float]]:
     """Return message keys with a match strength from 0 to 1, best first.
 
@@ -339,7 +317,7 @@ def strong_matches(
     words = [word for word in query_words(text) if word.casefold() not in SMALL_TALK]
     if not words:
         return []
-    seen = find_candidates(connection, [conversation], words, ALL_KEYS, _NARROW_WEIGHTS)
+    seen = find_candidates(connection, SearchRequest([conversation], text), words, ALL_KEYS, _NARROW_WEIGHTS)
     often = max(_MIN_COMMON, _MAX_COMMON_SHARE * seen.total)
     usual = {each.word for each in seen.postings if len(each.keys) > often}
     rarest = math.log(1 + (seen.total + 0.5) / 0.5)

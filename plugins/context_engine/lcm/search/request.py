@@ -9,7 +9,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -25,6 +25,7 @@ class InvalidSearch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
+    conversations: Sequence[int]
     text: str
     mode: Mode = "natural"
     role: str = ""
@@ -57,7 +58,6 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     hits: list[Hit]
-    """Best first; newest first in exact modes."""
     words: tuple[str, ...] = ()
     """Words for the excerpt of a long message."""
     more: bool = False
@@ -155,7 +155,6 @@ def parse_timestamp(written: str, *, end_of_day: bool, name: str) -> float:
 
 
 OPENING = 60
-"""Characters within which a speaker's name must end."""
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,3}): ")
 _MIN_MESSAGES = 3
 _MIN_SHARE = 0.05
@@ -170,7 +169,6 @@ def speaker_of(opening: str | None, rest: str | None) -> str:
 
 
 def without_label(text: str) -> str:
-    """Remove the speaker's name before the text."""
     label = _LABEL.match(text[:OPENING])
     return text[label.end() :] if label else text
 

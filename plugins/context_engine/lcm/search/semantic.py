@@ -7,12 +7,12 @@ files of the package `wordllama`; its code is not run, and nothing is downloaded
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Literal, get_args
 
 import structlog
@@ -79,7 +79,6 @@ def _load_model() -> EmbeddingModel | None:
 
 
 def _package_folder() -> Path | None:
-    """Find the package without importing it."""
     spec = find_spec(_PACKAGE)
     places = list(spec.submodule_search_locations or ()) if spec else []
     return Path(places[0]) if places else None
@@ -120,8 +119,7 @@ def _embed_missing(database: Database, conversation: int, model: EmbeddingModel,
             )
 
 
-def count_embedded(connection: sqlite3.Connection, conversation_id: str) -> int:
-    """Count the messages of the conversation that have an embedding."""
+def count_embedded(connection: Connection, conversation_id: str) -> int:
     (count,) = connection.execute(
         "SELECT coalesce(sum(messages), 0) FROM meanings JOIN conversations ON conversations.key = conversation "
         "WHERE conversations.id = ?",
@@ -131,7 +129,7 @@ def count_embedded(connection: sqlite3.Connection, conversation_id: str) -> int:
 
 
 def newest_blocks(
-    connection: sqlite3.Connection, conversation: int, model: EmbeddingModel, most: int
+    connection: Connection, conversation: int, model: EmbeddingModel, most: int
 ) -> list[tuple[int, int, bytes]]:
     """Return number, message count and vectors of each block, the newest first."""
     rows = connection.execute(
@@ -149,9 +147,7 @@ def _valid_parameters(conversation: int, model: EmbeddingModel) -> tuple[int, st
     return conversation, model.name, model.dimensions
 
 
-def _missing(
-    connection: sqlite3.Connection, conversation: int, model: EmbeddingModel
-) -> Iterator[tuple[int, int]]:
+def _missing(connection: Connection, conversation: int, model: EmbeddingModel) -> Iterator[tuple[int, int]]:
     """Yield blocks that are missing or incomplete with their message count, the newest first."""
     (last,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
@@ -166,7 +162,7 @@ def _missing(
             yield block, count
 
 
-def _texts(connection: sqlite3.Connection, conversation: int, block: int) -> list[str]:
+def _texts(connection: Connection, conversation: int, block: int) -> list[str]:
     """Return the texts of a block. Echoes are empty."""
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",

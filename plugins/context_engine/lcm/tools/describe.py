@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from itertools import groupby
+from sqlite3 import Connection, Row
 
 from pydantic import Field
 
@@ -56,9 +56,7 @@ def run(call: CallContext, args: DescribeArguments) -> str:
     return "\n".join(fit_lines(lines, result_tokens(call, _TOKENS), more))
 
 
-def _of_summary(
-    connection: sqlite3.Connection, target: SummaryTarget, members: ContextMembers
-) -> Iterator[str]:
+def _of_summary(connection: Connection, target: SummaryTarget, members: ContextMembers) -> Iterator[str]:
     summary, prefix = target.node, target.prefix
     kind = "summary of messages" if summary.depth == 0 else "summary of summaries"
     levels = {"bullets": "bullet points", FALLBACK: "an extract with gaps, no summary could be written yet"}
@@ -82,9 +80,7 @@ def _of_summary(
         yield from (_summary_line(child, prefix) for child in children)
 
 
-def _of_message(
-    connection: sqlite3.Connection, target: MessageRange, members: ContextMembers
-) -> Iterator[str]:
+def _of_message(connection: Connection, target: MessageRange, members: ContextMembers) -> Iterator[str]:
     (message,) = messages_between(connection, target.conversation, target.first, target.first)
     yield f"{target.id}: {_who(message)}, {format_time(message.said_at)} UTC, {message.tokens:,} tokens"
     for call in message.chat.get("tool_calls") or ():
@@ -105,7 +101,7 @@ def _of_message(
     yield f"Covered by: {', '.join(covering) or 'no summary'}"
 
 
-def _of_range(connection: sqlite3.Connection, target: MessageRange, members: ContextMembers) -> Iterator[str]:
+def _of_range(connection: Connection, target: MessageRange, members: ContextMembers) -> Iterator[str]:
     count, tokens, earliest, latest = connection.execute(
         "SELECT count(*), sum(tokens), min(said_at), max(said_at) FROM messages "
         "WHERE conversation = ? AND seq BETWEEN ? AND ?",
@@ -133,7 +129,7 @@ def _of_range(connection: sqlite3.Connection, target: MessageRange, members: Con
         yield f"{target.prefix}m{last + 1} to {target.prefix}m{target.last} are not listed here."
 
 
-def _overview(connection: sqlite3.Connection, call: CallContext) -> Iterator[str]:
+def _overview(connection: Connection, call: CallContext) -> Iterator[str]:
     """List the context from old to new, with consecutive messages on one line."""
     current_conversation(connection, call)
     rows = connection.execute(
@@ -146,7 +142,7 @@ def _overview(connection: sqlite3.Connection, call: CallContext) -> Iterator[str
     else:
         yield "The present context has no summaries: nothing of it was compacted yet."
 
-    def run_of(numbered: tuple[int, sqlite3.Row]) -> tuple[int, int]:
+    def run_of(numbered: tuple[int, Row]) -> tuple[int, int]:
         """Consecutive messages have the same difference between number and position."""
         position, row = numbered
         return (row["summary"] or 0, 0 if row["summary"] else row["seq"] - position)

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from sqlite3 import Connection
 from typing import Any, Literal
 
 from pydantic import Field
@@ -67,8 +67,6 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A section or a part of it."""
-
     section: Section
     start: int
     end: int
@@ -137,7 +135,6 @@ def select_page(
 
 
 def _pieces(sections: Iterable[Section], tokens: int, characters: int) -> Iterator[Piece]:
-    """Split sections that are longer than a page."""
     for section in sections:
         header = Piece(section, 0, 0).render()
         room = tokens - estimate_text_tokens(header) - _COUNT_TOKENS
@@ -221,7 +218,7 @@ def run(call: CallContext, args: ExpandArguments) -> str:
     return f"{_preamble(target, what, args.page, pieces, more, options)}\n{''.join(piece.render() for piece in pieces)}"
 
 
-def target_messages(connection: sqlite3.Connection, target: Target) -> Iterator[StoredMessage]:
+def target_messages(connection: Connection, target: Target) -> Iterator[StoredMessage]:
     """Yield all messages of a target in order, loaded in batches."""
     if isinstance(target, MessageRange):
         for first in range(target.first, target.last + 1, _BATCH):
@@ -236,7 +233,7 @@ def target_messages(connection: sqlite3.Connection, target: Target) -> Iterator[
 
 
 def _expanded(
-    connection: sqlite3.Connection, target: Target, *, raw: bool, all_messages: bool
+    connection: Connection, target: Target, *, raw: bool, all_messages: bool
 ) -> tuple[str, Iterator[Section]]:
     """Return a description of the target and its sections."""
     if isinstance(target, SummaryTarget) and target.node.depth and not all_messages and not raw:
@@ -251,7 +248,7 @@ def _expanded(
     )
 
 
-def _size(connection: sqlite3.Connection, target: Target) -> str:
+def _size(connection: Connection, target: Target) -> str:
     if isinstance(target, SummaryTarget):
         node = target.node
         span = f"from m{node.first_seq} to m{node.last_seq}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from sqlite3 import Connection
 
 import structlog
 from pydantic import Field
@@ -43,14 +43,12 @@ _MAX_READ = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A message that may contain the answer."""
-
     id: str
     """With `c3.` in front if it is from another conversation."""
     message: StoredMessage
 
 
-def load_passages(connection: sqlite3.Connection, targets: Iterable[Target]) -> list[Passage]:
+def load_passages(connection: Connection, targets: Iterable[Target]) -> list[Passage]:
     """Return all messages of the targets, each once, in order."""
     found: dict[str, Passage] = {}
     for target in targets:
@@ -175,9 +173,9 @@ def _passages(call: CallContext, question: str, ids: Sequence[str]) -> list[Pass
             return load_passages(connection, [resolve_id(connection, call, each) for each in written])
     model = call.model()
     with call.database.reading() as connection:
-        conversation = current_conversation(connection, call)
-        request = SearchRequest(question, without=current_turn_keys(connection, call))
-        hits = search(connection, [conversation], request, model).hits[:_MAX_HITS]
+        here = [current_conversation(connection, call)]
+        request = SearchRequest(here, question, without=current_turn_keys(connection, call))
+        hits = search(connection, request, model).hits[:_MAX_HITS]
         found = messages_by_key(connection, (hit.key for hit in hits)).values()
     return [Passage(message.id, message) for message in sorted(found, key=lambda message: message.seq)]
 

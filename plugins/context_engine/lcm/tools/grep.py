@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -65,21 +64,24 @@ class GrepArguments(Arguments):
 
 def run(call: CallContext, args: GrepArguments) -> str:
     try:
-        request = _request(args)
-        model = call.model() if request.mode == "natural" else None
+        model = call.model() if args.mode in (None, "natural") else None
         with call.database.reading() as connection:
-            return _answer(connection, call, request, args, model)
+            return _answer(connection, call, args, model)
     except InvalidSearch as error:
         raise ToolRefusal(str(error)) from None
 
 
-def _request(args: GrepArguments) -> SearchRequest:
+def _request(connection: Connection, call: CallContext, args: GrepArguments) -> SearchRequest:
+    within = visible_conversations(connection, call, everywhere=args.everywhere)
+    newest_first = sorted(within, key=lambda key: (within[key] != call.conversation_id, -key))
     request = SearchRequest(
+        newest_first[:_MAX_CONVERSATIONS],
         make_storable(args.query),
         args.mode or "natural",
         args.role or "",
         parse_timestamp(args.since, end_of_day=False, name="since") if args.since else None,
         parse_timestamp(args.until, end_of_day=True, name="until") if args.until else None,
+        current_turn_keys(connection, call),
     )
     if not request.text.strip():
         raise ToolRefusal("`query` is empty. Give a question or words to look for.")
@@ -89,16 +91,10 @@ def _request(args: GrepArguments) -> SearchRequest:
 
 
 def _answer(
-    connection: sqlite3.Connection,
-    call: CallContext,
-    request: SearchRequest,
-    args: GrepArguments,
-    model: EmbeddingModel | None,
+    connection: Connection, call: CallContext, args: GrepArguments, model: EmbeddingModel | None
 ) -> str:
-    within = visible_conversations(connection, call, everywhere=args.everywhere)
-    newest_first = sorted(within, key=lambda key: (within[key] != call.conversation_id, -key))
-    request = replace(request, without=current_turn_keys(connection, call))
-    found = search(connection, newest_first[:_MAX_CONVERSATIONS], request, model)
+    request = _request(connection, call, args)
+    found = search(connection, request, model)
     if not found.hits:
         return _no_hits(request, found, args.everywhere)
     hits = found.hits[: args.limit or None]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -153,9 +153,7 @@ def _plain(field: ChatDict) -> ChatDict:
     return {key: value for key, value in field.items() if key not in ("title", "default", "anyOf")}
 
 
-def visible_conversations(
-    connection: sqlite3.Connection, call: CallContext, *, everywhere: bool
-) -> dict[int, str]:
+def visible_conversations(connection: Connection, call: CallContext, *, everywhere: bool) -> dict[int, str]:
     """Return key and id of this conversation, and with `everywhere` of the same person's others."""
     rows = connection.execute(
         "SELECT key, id FROM conversations WHERE id = :here OR (:everywhere AND :person <> '' AND person = :person)",
@@ -164,7 +162,7 @@ def visible_conversations(
     return {row["key"]: row["id"] for row in rows}
 
 
-def current_turn_keys(connection: sqlite3.Connection, call: CallContext) -> frozenset[int]:
+def current_turn_keys(connection: Connection, call: CallContext) -> frozenset[int]:
     """Return the keys of the newest user message and of the messages after it."""
     rows = connection.execute(
         "SELECT messages.key, role FROM context_items JOIN sessions ON sessions.key = session "
@@ -198,7 +196,6 @@ def result_tokens(call: CallContext, wanted: int = MAX_TOKENS) -> int:
 
 
 def truncate_result(text: str, tokens: int, note: str = _NOTE) -> str:
-    """Truncate the end, with a note."""
     if len(text) <= MAX_CHARACTERS and estimate_text_tokens(text) <= tokens:
         return text
     room = max(0, tokens - estimate_text_tokens(note))
@@ -248,7 +245,7 @@ class SummaryTarget:
 Target = MessageRange | SummaryTarget
 
 
-def current_conversation(connection: sqlite3.Connection, call: CallContext) -> int:
+def current_conversation(connection: Connection, call: CallContext) -> int:
     """Raises ToolRefusal if nothing of the conversation is stored."""
     here = visible_conversations(connection, call, everywhere=False)
     if not here:
@@ -256,7 +253,7 @@ def current_conversation(connection: sqlite3.Connection, call: CallContext) -> i
     return next(iter(here))
 
 
-def resolve_id(connection: sqlite3.Connection, call: CallContext, written: str) -> Target:
+def resolve_id(connection: Connection, call: CallContext, written: str) -> Target:
     """Resolve `m12`, `m12-m30`, `s4` or `c3.m12`. Raises ToolRefusal.
 
     A conversation of another person is refused like one that does not exist.

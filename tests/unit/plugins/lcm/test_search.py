@@ -27,7 +27,7 @@ def harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
 def found(harness: LcmToolsHarness, text: str, **more: object) -> list[int]:
     """Numbers of the messages, best first."""
     with harness.database.reading() as connection:
-        return [hit.seq for hit in search(connection, [1], SearchRequest(text, **more)).hits]  # type: ignore[arg-type]
+        return [hit.seq for hit in search(connection, SearchRequest([1], text, **more)).hits]  # type: ignore[arg-type]
 
 
 def test_whose_message_it_is_counts_if_the_question_names_somebody(harness: LcmToolsHarness) -> None:
@@ -96,9 +96,9 @@ def test_a_word_that_nearly_everything_has_is_left_out(harness: LcmToolsHarness)
     )
     few = Weights(max_postings=10, window=())
     with harness.database.reading() as connection:
-        hits = ranked_search(connection, [1], SearchRequest("zebra market"), few).hits
+        hits = ranked_search(connection, SearchRequest([1], "zebra market"), few).hits
         assert [hit.seq for hit in hits] == [41]
-        assert ranked_search(connection, [1], SearchRequest("market"), few).hits, (
+        assert ranked_search(connection, SearchRequest([1], "market"), few).hits, (
             "with no other word it has to do"
         )
 
@@ -107,15 +107,15 @@ def test_only_so_many_messages_are_looked_at_closely(harness: LcmToolsHarness) -
     harness.say(*(user(f"apples {n}") for n in range(300)))
     few = Weights(max_anchors=5, window=())
     with harness.database.reading() as connection:
-        hits = ranked_search(connection, [1], SearchRequest("apples"), few).hits
+        hits = ranked_search(connection, SearchRequest([1], "apples"), few).hits
     assert [hit.seq for hit in hits] == [300, 299, 298, 297, 296]
 
 
 def test_a_search_for_a_pattern_that_runs_out_of_time_says_where(harness: LcmToolsHarness) -> None:
     said = harness.say(*(user("apples") for _ in range(20)))
     with harness.database.reading() as connection:
-        stopped: SearchResult = regex_search(connection, [1], SearchRequest("pears", "regex"), seconds=0.0)
-        whole = regex_search(connection, [1], SearchRequest("pears", "regex"), seconds=60)
+        stopped: SearchResult = regex_search(connection, SearchRequest([1], "pears", "regex"), seconds=0.0)
+        whole = regex_search(connection, SearchRequest([1], "pears", "regex"), seconds=60)
     assert stopped.searched_back_to == said[-1].said_at
     assert whole.searched_back_to is None
 
