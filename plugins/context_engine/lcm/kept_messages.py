@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from agent.compression.pinned import find_pinned
 from agent.compression.truncate import fair_cap, truncate
-from agent.messages import ChatDict, call_of, text_of
+from agent.messages import ChatDict, text_of
 from agent.tokens import estimate_message_tokens, estimate_text_tokens
 
 from .database import Database
@@ -220,15 +220,13 @@ def digest_for_summary(whole: StoredMessage, tokens: int) -> StoredMessage:
 def _digest_copy(shown: ChatDict, whole: StoredMessage, tokens: int) -> ChatDict:
     """Replace the text by a digest. The host's keys stay, so the host knows the original."""
     text, head = text_of(whole.chat), _head(whole)
-    calls = whole.chat.get("tool_calls")
     room = max(_MIN_DIGEST_TOKENS, tokens - estimate_text_tokens(head) - 8)
-    if calls:
+    if whole.chat.get("tool_calls"):
         bounded = truncate({**whole.chat, "content": None}, room)
         room = max(_MIN_DIGEST_TOKENS, room - estimate_message_tokens(bounded))
         shown = {**shown, "tool_calls": bounded["tool_calls"]}
     if estimate_text_tokens(text) > room:
-        hint = " ".join(" ".join(call_of(call)) for call in calls or ())[:200]
-        made = digest(text, tokens=room, hint=hint)
+        made = digest(text, tokens=room)
         text = f"{made.kind}, {len(text):,} characters:\n{made.text}"
     return {**shown, "content": f"{head}\n{text}".rstrip()}
 

@@ -14,7 +14,6 @@ from agent.untrusted import in_a_note
 
 from .formatting import format_time, pluralize
 from .graph import FALLBACK
-from .search.semantic import count_embedded
 from .tools.tool import CallContext
 
 LEFTOVER_SUMMARIES = """
@@ -149,8 +148,10 @@ def status(call: CallContext) -> Status:
 
 def _status(connection: Connection, call: CallContext) -> Status:
     here = context_parameters(call)
-    stored, session = connection.execute(
+    stored, embedded, session = connection.execute(
         "SELECT (SELECT count(*) FROM messages JOIN conversations AS c ON c.key = conversation "
+        "WHERE c.id = :conversation), "
+        "(SELECT coalesce(sum(messages), 0) FROM meanings JOIN conversations AS c ON c.key = conversation "
         "WHERE c.id = :conversation), "
         "EXISTS (SELECT 1 FROM sessions JOIN conversations AS c ON c.key = conversation "
         "WHERE c.id = :conversation AND sessions.id = :session)",
@@ -198,7 +199,7 @@ def _status(connection: Connection, call: CallContext) -> Status:
         compactions=last["number"] if last else 0,
         last=last,
         database_bytes=_size(call.database.path),
-        embedded=count_embedded(connection, call.conversation_id),
+        embedded=embedded,
     )
 
 

@@ -7,7 +7,7 @@ only once JSON is unescaped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.compression.truncate import fair_cap
@@ -19,16 +19,13 @@ from ..formatting import pluralize
 from ..messages import make_storable
 from .json import read_json
 from .source import Findings, Source, fitted, read_source
-from .table import TABLE_EXTENSIONS, read_table
-from .text import MARKDOWN_EXTENSIONS, plain_sections, read_python, read_text
+from .table import read_table
+from .text import plain_sections, read_python, read_text
 
 _FRAME_TOKENS = estimate_text_tokens(wrap_untrusted("")) + 1
 _MIN_PART_TOKENS = 60
 _MAX_PARTS = 8
 """Parts that are described where the user's own words and quoted words alternate."""
-
-Reader = Callable[[Source], Findings | None]
-_READERS: tuple[Reader, ...] = (read_json, read_table, read_python)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,39 +34,26 @@ class Digest:
     text: str
 
 
-def digest(text: str, *, tokens: int, hint: str = "") -> Digest:
-    """Describe the text in at most `tokens` tokens; fewer than 60 say next to nothing.
-
-    `hint` names the origin of the text: a path, or the name and the arguments of a tool.
-    """
+def digest(text: str, *, tokens: int) -> Digest:
+    """Describe the text in at most `tokens` tokens; fewer than 60 say next to nothing."""
     text = make_storable(text)
     if MARK not in text:
-        return _digest_part(Part(text, outside=False), tokens, hint)
+        return _digest_part(Part(text, outside=False), tokens)
     parts = [part for part in parts_of(text) if part.text.strip()]
     if len(parts) <= 1:
-        return _digest_part(parts[0] if parts else Part("", outside=True), tokens, hint)
-    return _digest_parts(parts, tokens, hint)
+        return _digest_part(parts[0] if parts else Part("", outside=True), tokens)
+    return _digest_parts(parts, tokens)
 
 
 def detect(source: Source) -> Findings:
     """Ask each reader in turn; plain text is the fallback. Raises what a reader raises."""
-    for reader in _ordered_readers(source):
+    for reader in (read_json, read_table, read_python):
         if (findings := reader(source)) is not None:
             return findings
     return read_text(source)
 
 
-def _ordered_readers(source: Source) -> tuple[Reader, ...]:
-    """A file extension in the hint changes the order; each reader may still decline."""
-    extension = next(iter(source.extensions), "")
-    if extension in MARKDOWN_EXTENSIONS or extension in ("txt", "rst"):
-        return (read_json,)
-    if extension in TABLE_EXTENSIONS:
-        return (read_table, *_READERS)
-    return _READERS
-
-
-def _digest_parts(parts: Sequence[Part], tokens: int, hint: str) -> Digest:
+def _digest_parts(parts: Sequence[Part], tokens: int) -> Digest:
     """Quote small parts, describe large ones. Of many parts, take the largest and those at both ends."""
     shown = _select(parts, min(_MAX_PARTS, max(1, tokens // _MIN_PART_TOKENS)))
     note = f"[{pluralize(len(parts) - len(shown), 'part')} left out]" if len(shown) < len(parts) else ""
@@ -83,7 +67,7 @@ def _digest_parts(parts: Sequence[Part], tokens: int, hint: str) -> Digest:
     left = tokens - estimate_text_tokens(note) - 1
     for part in shown:
         allowed = min(left, cap + _FRAME_TOKENS * part.outside)
-        made = _quote(part, allowed) or _digest_part(part, allowed, hint)
+        made = _quote(part, allowed) or _digest_part(part, allowed)
         kind = made.kind if part is largest else kind
         written.append(made.text)
         left -= estimate_text_tokens(made.text + "\n")
@@ -109,9 +93,9 @@ def _quote(part: Part, tokens: int) -> Digest | None:
     return Digest("text", text) if estimate_text_tokens(text) <= tokens else None
 
 
-def _digest_part(part: Part, tokens: int, hint: str) -> Digest:
+def _digest_part(part: Part, tokens: int) -> Digest:
     tokens = max(0, tokens)
-    source = read_source(part.text, hint)
+    source = read_source(part.text)
     try:
         findings = detect(source)
     except (

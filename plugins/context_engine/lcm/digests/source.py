@@ -22,14 +22,12 @@ _NOTE = re.compile(
 CUT = re.compile(r"\[… [\d,]{1,15} of [\d,]{1,15} characters left out here\.[^\n]{0,500}…\]")
 """The note by which the host marks a truncated result."""
 _NUMBERED = re.compile(r"[ \t]{0,8}(\d{1,8})(?:\t|  |→|: |\| )")
-_EXTENSION = re.compile(r"\.([A-Za-z0-9+]{1,8})(?![A-Za-z0-9])")
 _MAX_NOTE = 400
 
 
 @dataclass(frozen=True)
 class Source:
     text: str
-    hint: str
     notes: tuple[str, ...]
     """Notes of the host's tools about the text."""
     first_line: int
@@ -43,14 +41,8 @@ class Source:
     def lines(self) -> list[str]:
         return self.text.removesuffix("\n").split("\n")
 
-    @cached_property
-    def extensions(self) -> tuple[str, ...]:
-        """File extensions in the hint, the last one first."""
-        found = [extension.lower() for extension in _EXTENSION.findall(self.hint[:2_000])]
-        return tuple(dict.fromkeys(reversed(found)))
 
-
-def read_source(text: str, hint: str) -> Source:
+def read_source(text: str) -> Source:
     notes: list[str] = []
     if page := _PAGE.match(text):
         notes.append(page[0].strip()[:_MAX_NOTE])
@@ -66,7 +58,7 @@ def read_source(text: str, hint: str) -> Source:
     if cut := CUT.search(text):
         notes.append(cut[0][:_MAX_NOTE])
     text, first_line = _without_numbers(redact(text))
-    return Source(text, hint, tuple(notes), first_line, line_count, is_cut=cut is not None)
+    return Source(text, tuple(notes), first_line, line_count, is_cut=cut is not None)
 
 
 def _without_numbers(text: str) -> tuple[str, int]:

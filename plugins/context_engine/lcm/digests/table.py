@@ -17,7 +17,6 @@ from .source import Findings, Section, Source, one_line, short_value
 _MAX_COLUMNS = 300
 _SHOWN_ROWS = 5
 _NAMES = {",": "CSV", "\t": "TSV", ";": "CSV (semicolons)", "|": "CSV (bars)"}
-TABLE_EXTENSIONS = frozenset(("csv", "tsv", "tab", "psv"))
 _MIN_SAME_WIDTH = 0.95
 _MAX_AVERAGE_CELL = 40
 _MAX_NAME = 60
@@ -29,12 +28,11 @@ _BOOLEANS = frozenset({"true", "false", "yes", "no", "t", "f"})
 
 
 def read_table(source: Source) -> Findings | None:
-    hinted = not TABLE_EXTENSIONS.isdisjoint(source.extensions)
     best: tuple[int, str, list[list[str]]] = (1, "", [])
     for delimiter in _NAMES:
         rows = list(_rows(source.text, delimiter)) if delimiter in source.text else []
         width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-        if width > best[0] and _fits(rows, width, delimiter, hinted=hinted):
+        if width > best[0] and _fits(rows, width, delimiter):
             best = (width, delimiter, rows)
     return _findings(source, *best) if best[1] else None
 
@@ -65,13 +63,11 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
         return  # a cell without an end
 
 
-def _fits(rows: list[list[str]], width: int, delimiter: str, *, hinted: bool) -> bool:
-    if len(rows) < (2 if hinted else 3) or len(rows[0]) != width:
-        return False
+def _fits(rows: list[list[str]], width: int, delimiter: str) -> bool:
     same = sum(len(row) == width for row in rows)
-    if hinted:
-        return same >= len(rows) * 0.8
-    if same < len(rows) * _MIN_SAME_WIDTH or not any(row[-1].strip() for row in rows):
+    if len(rows) < 3 or len(rows[0]) != width or same < len(rows) * _MIN_SAME_WIDTH:
+        return False
+    if not any(row[-1].strip() for row in rows):
         return False
     cells = [cell for row in rows for cell in row]
     if sum(map(len, cells)) > len(cells) * _MAX_AVERAGE_CELL or max(map(len, rows[0])) > _MAX_NAME:

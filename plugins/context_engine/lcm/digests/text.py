@@ -12,7 +12,6 @@ from itertools import islice
 from ..formatting import pluralize
 from .source import Findings, Section, Source, one_line, verbatim_line
 
-MARKDOWN_EXTENSIONS = frozenset(("md", "markdown", "mdx"))
 _SHOWN_HEAD, _SHOWN_TAIL = 60, 30
 _MAX_HEADINGS = 2_000
 _TAIL = 20_000
@@ -28,9 +27,7 @@ _MAX_HEADING = 90
 
 def read_text(source: Source) -> Findings:
     marks, headings = _markdown_headings(source)
-    is_markdown = bool(MARKDOWN_EXTENSIONS & set(source.extensions)) or (
-        len(headings) >= 1 and marks >= 2 and "text" not in source.extensions
-    )
+    is_markdown = bool(headings) and marks >= 2
     if not is_markdown:
         headings = _plain_headings(source)
     facts = pluralize(len(headings), "heading") if headings else ""
@@ -121,8 +118,7 @@ def _entry(source: Source, index: int, title: str, indent: int) -> str:
 _SAMPLE_LINES = 600
 _MAX_LINE_CHARACTERS = 300
 _MIN_LINES, _MIN_SHARE = 4, 0.12
-"""Lines that only Python has, where no file name says that it is Python."""
-_MIN_HINTED_SHARE = 0.02
+"""Lines that only Python has."""
 _MAX_DEFINITIONS = 2_000
 _MAX_IMPORTS = 40
 _SIGNATURE_LINES, _SIGNATURE_CHARACTERS = 8, 160
@@ -136,7 +132,6 @@ _TELLS = re.compile(
     r"|\s{0,40}self\.\w+\s*=|\s{1,40}return\b[^;]*$"
 )
 _NOT_PYTHON = re.compile(r"[{;]\s*$")
-_PYTHON_EXTENSIONS = frozenset(("py", "pyi", "pyw"))
 
 
 def read_python(source: Source) -> Findings | None:
@@ -161,8 +156,6 @@ def _is_python(source: Source) -> bool:
     lines = [line[:_MAX_LINE_CHARACTERS].rstrip() for _, line in sample if line.strip()]
     alike = sum(any(pattern.match(line) for pattern in (_DEFINES, _IMPORTS, _TELLS)) for line in lines)
     score = alike - sum(bool(_NOT_PYTHON.search(line)) for line in lines)
-    if not _PYTHON_EXTENSIONS.isdisjoint(source.extensions):
-        return score >= max(1, len(lines) * _MIN_HINTED_SHARE)
     return score >= max(_MIN_LINES, len(lines) * _MIN_SHARE)
 
 

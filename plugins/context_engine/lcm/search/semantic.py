@@ -20,7 +20,7 @@ import structlog
 from agent.messages import ChatDict, call_of, text_of
 
 from ..database import DATABASE_ERRORS, Database
-from ..messages import EMBEDDING_BLOCK, message_from_row
+from ..messages import EMBEDDING_BLOCK, last_seq, message_from_row
 from .request import without_label
 
 if TYPE_CHECKING:
@@ -68,12 +68,7 @@ def _load_model() -> EmbeddingModel | None:
 
     try:
         return EmbeddingModel(folder)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # a missing or damaged file; search by words still works
+    except (OSError, ValueError, KeyError, TypeError):  # a damaged file; search by words still works
         log.warning("lcm.no_meaning", folder=str(folder), exc_info=True)
         return None
 
@@ -119,22 +114,13 @@ def _embed_missing(database: Database, conversation: int, model: EmbeddingModel,
             )
 
 
-def count_embedded(connection: Connection, conversation_id: str) -> int:
-    (count,) = connection.execute(
-        "SELECT coalesce(sum(messages), 0) FROM meanings JOIN conversations ON conversations.key = conversation "
-        "WHERE conversations.id = ?",
-        (conversation_id,),
-    ).fetchone()
-    return int(count)
-
-
 def newest_blocks(
     connection: Connection, conversation: int, model: EmbeddingModel, most: int
 ) -> list[tuple[int, int, bytes]]:
     """Return number, message count and vectors of each block, the newest first."""
     rows = connection.execute(
         f"SELECT block, messages, vectors FROM meanings WHERE {_IS_VALID} ORDER BY block DESC LIMIT ?",
-        (*_valid_parameters(conversation, model), most),
+        (conversation, model.name, model.dimensions, most),
     )
     return list(map(tuple, rows))
 
@@ -143,17 +129,12 @@ _IS_VALID = "conversation = ? AND model = ? AND length(vectors) = messages * ?"
 """A block of another model or of the wrong size is ignored."""
 
 
-def _valid_parameters(conversation: int, model: EmbeddingModel) -> tuple[int, str, int]:
-    return conversation, model.name, model.dimensions
-
-
 def _missing(connection: Connection, conversation: int, model: EmbeddingModel) -> Iterator[tuple[int, int]]:
     """Yield blocks that are missing or incomplete with their message count, the newest first."""
-    (last,) = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
-    ).fetchone()
+    last = last_seq(connection, conversation)
     rows = connection.execute(
-        f"SELECT block, messages FROM meanings WHERE {_IS_VALID}", _valid_parameters(conversation, model)
+        f"SELECT block, messages FROM meanings WHERE {_IS_VALID}",
+        (conversation, model.name, model.dimensions),
     )
     there = dict(map(tuple, rows))
     for block in range((last - 1) // EMBEDDING_BLOCK, -1, -1):

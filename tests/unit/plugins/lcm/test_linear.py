@@ -69,7 +69,6 @@ SEES: dict[str, Callable[[str], object]] = {
     "excerpt": lambda text: excerpt({"role": "user", "content": text}, ("word", "turnstile", text[:40])),
     "excerpt of a call": lambda text: excerpt(called(text), ("word",)),
     "digest": lambda text: digest(text, tokens=300),
-    "digest of a file": lambda text: digest(text, tokens=300, hint=f"read_file notes.md {text[:300]}"),
     "index": lambda text: index_text({"role": "user", "content": text, "name": text[:99]}),
     "echo": lambda text: EchoDetector().is_echo(called(text)),
     "question": query_words,
