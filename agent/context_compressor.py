@@ -155,9 +155,15 @@ class ContextCompressor(ContextEngine):
         began = self._clock()
         try:
             history = self._read(messages)
-            cut = find_cut(
-                history, self._limits, self._align_boundary_backward, strikes=self._no_gain.strikes
+            limits = Limits(
+                window=self.context_length,
+                threshold=self._enough,
+                tail_budget=self.tail_token_budget,
+                reserve=self.max_summary_tokens + MIN_LEDGER_TOKENS + self.overhead_tokens,
+                least_reserve=SMALLEST_MIDDLE + self.overhead_tokens,
+                protect_last_n=self.protect_last_n,
             )
+            cut = find_cut(history, limits, self._align_boundary_backward, strikes=self._no_gain.strikes)
             middle = prune_middle(history, cut, self._previous)
             summary = self._summarise(middle, cut, focus_topic) if middle else None
             result = self._assemble(messages, history, cut, summary)
@@ -275,17 +281,6 @@ class ContextCompressor(ContextEngine):
     def _enough(self) -> int:
         """Tokens to get below: the threshold, or half the window for a threshold of 0.0."""
         return self.threshold_tokens or self.context_length // 2
-
-    @property
-    def _limits(self) -> Limits:
-        return Limits(
-            window=self.context_length,
-            threshold=self._enough,
-            tail_budget=self.tail_token_budget,
-            reserve=self.max_summary_tokens + MIN_LEDGER_TOKENS + self.overhead_tokens,
-            least_reserve=SMALLEST_MIDDLE + self.overhead_tokens,
-            protect_last_n=self.protect_last_n,
-        )
 
     def _forget(self) -> None:
         self.last_outcome = CompressionOutcome("nothing_to_do", NOTHING_TO_DO)

@@ -55,7 +55,7 @@ class ModelError(HermesError):
 
     transient = False
     may_cost = False
-    """The provider may have worked for it, and want its money."""
+    """The provider may charge for the call."""
 
 
 class ModelOverloaded(ModelError):
@@ -80,7 +80,7 @@ class NetworkFailed(ModelError):
     transient = True
 
     def __init__(self, detail: str = "", *, was_sent: bool = False) -> None:
-        """`was_sent`: it was reached, but no answer came."""
+        """`was_sent`: the request was sent, but no answer came."""
         super().__init__(detail)
         self.may_cost = was_sent
 
@@ -116,15 +116,15 @@ class ContextOverflow(ModelError):
     """The conversation no longer fits the model's context window; try /compress, or /reset for a new session."""
 
     def __init__(self, detail: str = "", *, limit: int | None = None) -> None:
-        """`limit`: the window in tokens, where the provider names it."""
+        """`limit`: the window in tokens, if the provider names it."""
         super().__init__(detail)
         self.limit = limit
         self.model = ""
-        """The model that refused, where a chain was asked."""
+        """The model that refused."""
         self.context_length = 0
         """Its window, as far as it is known now."""
         self.learned: LearnedWindow | None = None
-        """Set where the refusal showed that the window is smaller than believed."""
+        """Set if the refusal showed that the window is smaller than believed."""
 
 
 class BadRequest(ModelError):

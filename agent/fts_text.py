@@ -1,8 +1,7 @@
-"""Text as the search index sees it, and what people type as a query.
+"""Prepares text for the search index, and parses queries.
 
-The index cuts text into words at spaces and punctuation. Chinese, Japanese, Korean and some other scripts
-write no spaces (or glue particles to words), so their characters are set apart one by one, and a run of them is
-searched as a phrase: every word of such a text is found, however short.
+The index splits text into words at spaces and punctuation. Chinese, Japanese, Korean and some other scripts write no
+spaces, so each of their characters is indexed as a word, and a run of them is searched as a phrase.
 """
 
 from __future__ import annotations
@@ -38,14 +37,12 @@ STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
 
 def indexable(text: str) -> str:
-    """One form for what looks the same (width, composition), with unspaced characters set apart."""
+    """Return one form for what looks the same (width, composition), with unspaced characters set apart."""
     if text.isascii():
         return text
-    return _UNSPACED_RUN.sub(_apart, unicodedata.normalize("NFKC", text))
-
-
-def _apart(run: re.Match[str]) -> str:
-    return BOUNDARY + BOUNDARY.join(run[0]) + BOUNDARY
+    return _UNSPACED_RUN.sub(
+        lambda run: BOUNDARY + BOUNDARY.join(run[0]) + BOUNDARY, unicodedata.normalize("NFKC", text)
+    )
 
 
 def quoted(phrase: str) -> str:
@@ -60,9 +57,9 @@ class Query:
     phrases: tuple[str, ...]
     """Written between quotes: a hit has all of them."""
     terms: tuple[str, ...]
-    """The best hits have all of these, too,"""
+    """The best hits have all of them."""
     words: tuple[str, ...]
-    """and a hit has at least one of these: the terms in smaller pieces, without words that say nothing."""
+    """The terms in smaller pieces, without stop words: a hit has at least one of them."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -71,7 +68,7 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """Any text is a query; what the index cannot hold (punctuation, emoji) is left out."""
+    """Parse a query. Any text is one; what the index cannot hold (punctuation, emoji) is left out."""
     phrases: list[str] = []
     terms: list[str] = []
     for phrase, term in _CHUNK.findall(unicodedata.normalize("NFKC", text).replace("\0", " ")):
@@ -82,7 +79,7 @@ def parse_query(text: str) -> Query:
 
 
 def _pieces(terms: Iterable[str]) -> Iterator[str]:
-    """Single words, and pairs of unspaced characters: the usual length of a word in those scripts."""
+    """Yield single words, and pairs of unspaced characters: the usual length of a word in those scripts."""
     for term in terms:
         for run in _RUN.findall(term):
             if _UNSPACED_RUN.match(run):

@@ -100,8 +100,9 @@ class Agent:
         self.store = store
         self.auto_compaction = auto_compaction
         self._recovery = OverflowRecovery(models, auto_compaction)
-        self._toolbox_for = toolbox_for
-        self._caching = caching
+        self.toolbox_for = toolbox_for
+        """Returns the tools of a platform, without those that an engine adds."""
+        self.caching = caching
         self.instructions = instructions
         self.max_iterations = max_iterations
 
@@ -110,13 +111,6 @@ class Agent:
         agent = copy(self)
         agent.store = store
         return agent
-
-    def tools_on(self, platform: str) -> Toolbox:
-        """Return the tools of a platform, without those that an engine adds."""
-        return self._toolbox_for(platform)
-
-    def caching_line(self, model: str) -> str:
-        return self._caching.status(model)
 
     async def accept(self, turn: Turn) -> LiveContext:
         """Store the message. After that neither a stop nor a failure can lose it."""
@@ -187,7 +181,7 @@ class Agent:
             return 0
         runner = self.auto_compaction.compactor.engines.peek(conversation.id)
         of_engine = estimate_tools_tokens(runner.known_schemas) if runner else 0
-        return self._toolbox_for(conversation.address.platform).tokens + of_engine
+        return self.toolbox_for(conversation.address.platform).tokens + of_engine
 
     async def compact(self, live: LiveContext, *, focus: str | None = None) -> Outcome:
         """Compact for `/compress`."""
@@ -356,7 +350,7 @@ class Agent:
 
     async def _toolbox(self, live: LiveContext) -> Toolbox:
         platform = live.conversation.address.platform
-        return self._toolbox_for(platform).with_tools(await self.auto_compaction.tools(live))
+        return self.toolbox_for(platform).with_tools(await self.auto_compaction.tools(live))
 
     async def _request_now(self, live: LiveContext) -> Callable[[], ChatRequest]:
         """Return a function that builds the request. Call it only to send it: marking it for the cache has effects."""
@@ -372,7 +366,7 @@ class Agent:
         must_answer = last_step and bool(tools)
         if must_answer:
             messages.append({"role": "user", "content": _LAST_STEP})
-        marked = self._caching.mark(live.session.id, llm.model, messages, tools)
+        marked = self.caching.mark(live.session.id, llm.model, messages, tools)
         choice: Literal["auto", "none"] = "none" if must_answer else "auto"
         return ChatRequest(marked.messages, marked.tools, tool_choice=choice)
 

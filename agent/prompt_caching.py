@@ -30,7 +30,7 @@ _REMEMBERED_SESSIONS = 1_000
 
 
 def supports_prompt_caching(model: str) -> bool:
-    """Claude on Anthropic's own API or through OpenRouter, under any of its names; other routes get no markers."""
+    """Return whether it is Claude on Anthropic's own API or through OpenRouter; other routes get no markers."""
     *route, name = model.lower().replace("~", "").split("/")
     return name.startswith("claude") and route in _ROUTES
 
@@ -47,9 +47,9 @@ def apply_anthropic_cache_control(
     *,
     skip_unmarkable: bool = False,
 ) -> list[ChatDict]:
-    """`system_and_3`: marks the system prompt and the last three other messages.
+    """`system_and_3`: mark the system prompt and the last three other messages.
 
-    With `skip_unmarkable`, messages on which the provider would not see a marker are passed over for earlier ones.
+    With `skip_unmarkable`, earlier messages take the place of those on which the provider would not see a marker.
     """
 
     def takes(message: ChatDict) -> bool:
@@ -95,7 +95,7 @@ class PromptCaching:
         return Marked(marked, tuple(tools))
 
     def status(self, model: str) -> str:
-        """The line at the start."""
+        """Return the start-up line about caching."""
         if model.startswith("embedded/"):
             return f"Prompt caching: no cache markers are sent; {model} caches by itself"
         if not supports_prompt_caching(model):
@@ -114,23 +114,21 @@ class PromptCaching:
 
 
 class Pauses:
-    """How likely it is that a pause follows which only an entry of an hour survives: over 5 minutes, under 60."""
+    """Estimates how likely a pause is that only an entry of an hour survives: over 5 minutes, under 60."""
 
     _MEMORY = 200
-    """Habits change: of so many requests the older half counts half."""
+    """Requests, of which the older half counts half: habits change."""
     _DOUBT = 5
-    """An expectation weighs as much as so many requests."""
+    """Requests that the expectation weighs as much as."""
     _LEAST = 0.01
-    """Everybody is called away some day."""
 
     def __init__(self, everybody: Pauses | None = None) -> None:
-        """One conversation is expected to be like all of them, and all of them to be unhurried."""
+        """`everybody` are the pauses of all conversations, which one conversation is expected to resemble."""
         self._everybody = everybody
         self._requests = 0.0
         self._survivable = 0.0
 
     def note(self, seconds: float) -> None:
-        """Note the time between two requests of a conversation."""
         self._requests += 1
         self._survivable += LIFETIME["5m"] <= seconds < LIFETIME["1h"]
         if self._requests > self._MEMORY:
@@ -152,7 +150,7 @@ class _Entry:
     at: int
     message: ChatDict
     tokens: int
-    """All that was said up to there; a rough count."""
+    """Rough count of the text up to there."""
     ttl: CacheTTL
     used: float
 
@@ -162,7 +160,7 @@ class _Entry:
 
 
 class TurnAwareCache:
-    """`turn_aware`: where one conversation's last requests wrote, and for how long the next one should.
+    """`turn_aware`: tracks the cache entries of one conversation and chooses their lifetime.
 
     Markers: the tools and the system prompt, for an hour; the newest entry that is still alive, so that it is read
     however many blocks have followed; the end of the request. The end is kept for an hour where that is worth it.
@@ -184,7 +182,11 @@ class TurnAwareCache:
 
     def mark(self, messages: Sequence[ChatDict], tools: Sequence[ChatDict]) -> Marked:
         now = self._clock()
-        self._look_after_entries(messages, now)
+        if self._asked_at is not None:
+            self._pauses.note(now - self._asked_at)
+        self._asked_at = now
+        self._newest = self._newest if self._newest and self._newest.is_live(messages, now) else None
+        self._lasting = self._lasting if self._lasting and self._lasting.is_live(messages, now) else None
         wanted: dict[int, CacheTTL] = dict.fromkeys(_system(messages, self._takes), "1h")
         known = self._newest or self._lasting
         end = next(_backwards(messages, self._takes), None)
@@ -197,18 +199,12 @@ class TurnAwareCache:
             if known is not None and written.ttl == "1h":
                 wanted[known.at] = "1h"  # not written again, only kept in the order that is demanded
         # OpenRouter heeds markers inside content only, and the system prompt's covers the tools.
-        marked_tools = _mark_last(tools, "1h") if self._native else tuple(tools)
-        return Marked(_mark(messages, wanted, self._native), marked_tools)
+        if self._native and tools:
+            tools = (*tools[:-1], {**tools[-1], "cache_control": _marker("1h")})
+        return Marked(_mark(messages, wanted, self._native), tuple(tools))
 
     def _takes(self, message: ChatDict) -> bool:
         return _can_carry(message, self._native)
-
-    def _look_after_entries(self, messages: Sequence[ChatDict], now: float) -> None:
-        if self._asked_at is not None:
-            self._pauses.note(now - self._asked_at)
-        self._asked_at = now
-        self._newest = self._newest if self._newest and self._newest.is_live(messages, now) else None
-        self._lasting = self._lasting if self._lasting and self._lasting.is_live(messages, now) else None
 
     def _write(self, messages: Sequence[ChatDict], end: int, now: float) -> _Entry:
         self._count(messages, end + 1)
@@ -226,7 +222,7 @@ class TurnAwareCache:
         return extra <= self._pauses.chance * lost_in_a_pause
 
     def _count(self, messages: Sequence[ChatDict], upto: int) -> None:
-        """A conversation only grows, so only what is new is looked at. The system prompt is kept in any case."""
+        """Count only new messages, because a conversation only grows. The system prompt is kept in any case."""
         if upto < self._counted:
             self._counted = self._tokens = 0
         begin = self._counted or len(_system(messages, self._takes))
@@ -235,12 +231,12 @@ class TurnAwareCache:
 
 
 def _system(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) -> list[int]:
-    """The position of the system prompt, if there is one that takes a marker."""
+    """Return the position of the system prompt, if there is one that takes a marker."""
     return [0] if messages and messages[0].get("role") == "system" and takes(messages[0]) else []
 
 
 def _backwards(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) -> Iterator[int]:
-    """The positions of the other messages that take a marker, the newest first."""
+    """Yield the positions of the other messages that take a marker, newest first."""
     for index in reversed(range(len(messages))):
         if messages[index].get("role") != "system" and takes(messages[index]):
             yield index
@@ -270,10 +266,6 @@ def _with_marker(message: ChatDict, ttl: CacheTTL, native: bool) -> ChatDict:
         return {**message, "content": [{"type": "text", "text": content, **marker}]}
     *first, last = content
     return {**message, "content": [*first, {**last, **marker}]} if isinstance(last, dict) else message
-
-
-def _mark_last(tools: Sequence[ChatDict], ttl: CacheTTL) -> tuple[ChatDict, ...]:
-    return (*tools[:-1], {**tools[-1], "cache_control": _marker(ttl)}) if tools else ()
 
 
 def _marker(ttl: CacheTTL) -> dict[str, Any]:

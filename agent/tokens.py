@@ -24,7 +24,7 @@ _LAST_WORD = re.compile(r"(?<![A-Za-z0-9_@./:-])[A-Za-z0-9_@./:-]{1,80}\Z")
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Prose and code have about 4 characters to a token, JSON about 3.1; a Chinese character is a token of its own."""
+    """Estimate tokens: about 4 characters each in prose and code, 3.1 in JSON, one in Chinese."""
     length = len(text)
     if text.isascii():
         is_json = text[:1] in "{[" and not text[1:2].isalpha()
@@ -37,7 +37,7 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def estimate_message_tokens(message: ChatDict) -> int:
-    """One message with its tool calls and attachments."""
+    """Estimate one message with its tool calls and attachments."""
     total = MESSAGE_TOKENS
     content = message.get("content")
     if content.__class__ is str:
@@ -47,24 +47,27 @@ def estimate_message_tokens(message: ChatDict) -> int:
         else:
             total += estimate_text_tokens(content)
     elif content:
-        total += sum(map(_part_tokens, content))
-    if calls := message.get("tool_calls"):
-        total += sum(map(_call_tokens, calls))
+        for part in content:
+            text = part.get("text")
+            total += estimate_text_tokens(text) if isinstance(text, str) else IMAGE_TOKENS
+    for call in message.get("tool_calls") or ():
+        name, arguments = call_of(call)
+        total += TOOL_CALL_TOKENS + (len(name) + 3) // 4 + estimate_text_tokens(arguments)
     return total
 
 
 def estimate_messages_tokens_rough(messages: Iterable[ChatDict]) -> int:
-    """A whole history, without the tool definitions that go with it: see `estimate_tools_tokens`."""
+    """Estimate a history, without the tool definitions that go with it: see `estimate_tools_tokens`."""
     return sum(map(estimate_message_tokens, messages))
 
 
 def estimate_tools_tokens(tools: Iterable[ChatDict]) -> int:
-    """Tool definitions as they are sent beside the messages."""
+    """Estimate tool definitions as they are sent beside the messages."""
     return sum(TOOL_CALL_TOKENS + len(json.dumps(tool, separators=(",", ":"))) // 4 for tool in tools)
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    """The beginning of the text, estimated at no more than so many tokens, and where possible without half a word."""
+    """Return the beginning of the text, up to so many estimated tokens, if possible without half a word."""
     cut = text
     while (size := estimate_text_tokens(cut)) > tokens:
         cut = cut[: min(len(cut) - 1, len(cut) * tokens // size)]
@@ -74,13 +77,3 @@ def cut_to_tokens(text: str, tokens: int) -> str:
         if last_word and last_word.start() > 0:
             cut = cut[: last_word.start()]
     return cut
-
-
-def _part_tokens(part: ChatDict) -> int:
-    text = part.get("text")
-    return estimate_text_tokens(text) if isinstance(text, str) else IMAGE_TOKENS
-
-
-def _call_tokens(call: ChatDict) -> int:
-    name, arguments = call_of(call)
-    return TOOL_CALL_TOKENS + (len(name) + 3) // 4 + estimate_text_tokens(arguments)

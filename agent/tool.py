@@ -106,14 +106,13 @@ class Tool:
 def tool(
     *, timeout: float = 30.0, dangerous: bool = False, effects: bool = False, outside: bool = False
 ) -> Callable[[ToolFunction], Tool]:
-    """Makes a tool of an async function whose first parameter is `ctx` and whose others are described."""
+    """Make a tool of an async function whose first parameter is `ctx` and whose others are described."""
 
     def make(function: ToolFunction) -> Tool:
-        name = function.__name__
-        arguments = _arguments_model(name, function)
+        arguments = _arguments_model(function)
         schema = arguments.model_json_schema()
         return Tool(
-            name=name,
+            name=function.__name__,
             description=" ".join((function.__doc__ or "").split()),
             parameters=_clean(schema, schema.get("$defs", {})),
             timeout=timeout,
@@ -128,10 +127,9 @@ def tool(
 
 
 def discover(package: str = "agent.tools") -> dict[str, Tool]:
-    """Every tool of the package by name: module `x` exports the tool `x` and no other."""
+    """Return every tool of the package by name: module `x` exports the tool `x` and no other."""
     found: dict[str, Tool] = {}
-    for module_info in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        name = module_info.name
+    for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if name.startswith("_"):
             continue
         module = importlib.import_module(f"{package}.{name}")
@@ -143,7 +141,7 @@ def discover(package: str = "agent.tools") -> dict[str, Tool]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the nearest known names, or else with all of them."""
+    """Return a sentence with the nearest known names, or else with all of them."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3)
     if near:
@@ -151,18 +149,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"Known are: {', '.join(names) or 'none'}."
 
 
-def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
+def _arguments_model(function: ToolFunction) -> type[BaseModel]:
+    name, hints = function.__name__, get_type_hints(function, include_extras=True)
     context, *parameters = inspect.signature(function).parameters.values()
     if not inspect.iscoroutinefunction(function) or hints.get(context.name) is not ToolContext:
         raise TypeError(f"The tool {name} must be an async function that takes a ToolContext first.")
-    fields: dict[str, Any] = {
-        parameter.name: (
-            hints[parameter.name],
-            ... if parameter.default is inspect.Parameter.empty else parameter.default,
-        )
-        for parameter in parameters
-    }
+    fields: dict[str, Any] = {}
+    for each in parameters:
+        fields[each.name] = hints[each.name], ... if each.default is each.empty else each.default
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
 
 

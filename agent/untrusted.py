@@ -43,7 +43,7 @@ class Part:
 
 
 def wrap_untrusted(text: str) -> str:
-    """The text between its marks; role markers in it are broken up."""
+    """Return the text between its marks; role markers in it are broken up."""
     harmless = strip_role_markers(text)
     mark = f"outside-{hashlib.sha256(harmless.encode()).hexdigest()[:_MARK_CHARS]}"
     return f"<{mark} {_NOTE}>\n{harmless}\n</{mark}>"
@@ -93,7 +93,7 @@ def without_marks(text: str) -> str:
 
 
 def strip_added_role_markers(text: str) -> str:
-    """Text that may hold marks of ours already: they stay, and nothing around them passes for one."""
+    """Strip role markers from text that may hold marks of ours: those stay, and nothing around them passes for one."""
     if MARK not in text:
         return strip_role_markers(text)
     return "".join(
@@ -104,7 +104,4 @@ def strip_added_role_markers(text: str) -> str:
 
 def in_a_note(text: str) -> str:
     """Return the text on one line and without brackets, for use in a note in brackets."""
-    return " ".join(strip_role_markers(text).translate(_NO_BRACKETS).split())
-
-
-_NO_BRACKETS = str.maketrans("[]", "()")
+    return " ".join(strip_role_markers(text).translate(str.maketrans("[]", "()")).split())

@@ -159,7 +159,7 @@ async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
             gateway,
             clients.choice.why,
             _embedded_model_line(config, clients.choice.model),
-            agent.caching_line(clients.choice.model),
+            agent.caching.status(clients.choice.model),
             metrics,
             traces_line,
         )

@@ -49,9 +49,9 @@ async def run_process(
     pass_fds: Sequence[int] = (),
     end: Callable[[], bool] | None = None,
 ) -> Finished:
-    """When this returns or raises, by cancellation too, every process of the command is gone.
+    """Run a command. When this returns or raises, also by cancellation, every process of the command is gone.
 
-    `end` is for a command that ends only after everything it started: it makes those end, and says whether it could.
+    `end` is for a command that ends only after everything it started: it ends those, and returns whether it could.
     """
     mark = secrets.token_hex(16)
     process: asyncio.subprocess.Process | None = None
@@ -123,9 +123,9 @@ class _HeadAndTail:
 
 @asynccontextmanager
 async def _collected_output(keep_bytes: int) -> AsyncIterator[tuple[int, _HeadAndTail]]:
-    """A descriptor to write to, and what arrives there; complete when the context ends.
+    """Yield a descriptor to write to and the output, which is complete when the context ends.
 
-    A pipe of our own, because asyncio's would make `process.wait()` wait for every heir of the pipe.
+    With asyncio's own pipe, `process.wait()` would wait for every process that inherits the pipe.
     """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -137,7 +137,12 @@ async def _collected_output(keep_bytes: int) -> AsyncIterator[tuple[int, _HeadAn
         source = opened.enter_context(os.fdopen(read_end, "rb", buffering=0))
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
         opened.callback(transport.close)
-        pump = asyncio.create_task(_pump(reader, output))
+
+        async def collect() -> None:
+            while chunk := await reader.read(_CHUNK):
+                output.add(chunk)
+
+        pump = asyncio.create_task(collect())
         opened.callback(pump.cancel)
         with writing:
             yield write_end, output
@@ -145,26 +150,18 @@ async def _collected_output(keep_bytes: int) -> AsyncIterator[tuple[int, _HeadAn
         await asyncio.wait([pump], timeout=_DRAIN_SECONDS)
 
 
-async def _pump(reader: asyncio.StreamReader, output: _HeadAndTail) -> None:
-    while chunk := await reader.read(_CHUNK):
-        output.add(chunk)
-
-
 def _kill_marked(mark: str) -> None:
-    """Ends those who left the process group (`setsid`, daemons). Without /proc, the group has to do."""
+    """Kill processes that left the process group (`setsid`, daemons). Needs /proc."""
     wanted = f"{_MARK}={mark}".encode()
     for _ in range(_SWEEPS):
-        alive = [pid for pid in _all_processes() if wanted in _environment(pid)]
+        processes = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+        alive = [pid for pid in processes if wanted in _environment(pid)]
         if not alive:
             return
         for pid in alive:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     log.warning("process.survived", pids=alive)
-
-
-def _all_processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
 
 
 def _environment(pid: int) -> list[bytes]:

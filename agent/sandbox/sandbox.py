@@ -1,7 +1,6 @@
-"""Runs a command where it can reach the conversation's workspace and nothing else of the owner's.
+"""Runs a command in a bubblewrap sandbox, which shows it the conversation's workspace and nothing else of the owner's.
 
-Bubblewrap makes the sandbox; `bubblewrap.py` says of what. When a run ends, in whatever way, every process of it
-is gone: they live in a namespace of their own, and the kernel ends them with its first process.
+When a run ends, every process of it is gone: they have a namespace, and the kernel ends them with its first process.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Ran:
 
     finished: Finished
     too_much_memory: bool
-    """It was killed for that."""
+    """The command was killed for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Sandbox(Limits):
     program: str = "bwrap"
 
     async def run(self, command: str, workspace: Path, *, seconds: float) -> Ran:
-        """Raises SandboxNotAvailable if there can be none; then nothing was run."""
+        """Run a command. Raises SandboxNotAvailable, before anything was run, if there can be no sandbox."""
         with ExitStack() as opened:
             report = _Report(opened)
             calls = syscall_filter()
@@ -70,7 +69,7 @@ class Sandbox(Limits):
             return Ran(finished, too_much_memory=not watching.cancelled() and watching.result())
 
     async def try_out(self, folder: Path) -> None:
-        """Runs a command in this folder. Raises SandboxNotAvailable."""
+        """Check the sandbox with a command in this folder. Raises SandboxNotAvailable."""
         ran = await self.run("echo $((6 * 7))", folder, seconds=20)
         if ran.finished.output != b"42\n":
             raise SandboxNotAvailable(_why_not(ran.finished.output))
@@ -85,7 +84,7 @@ class Sandbox(Limits):
         return bubblewrap(program, command, workspace, self, given)
 
     async def _watch(self, report: _Report) -> bool:
-        """True when it has ended the command, because its processes together used too much memory."""
+        """Return True after ending the command because its processes together used too much memory."""
         while True:
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
             first = report.first_process

@@ -1,8 +1,7 @@
-"""Fetches pages from the public internet and from nowhere else.
+"""Fetches pages from the public internet only: a URL must not lead into this machine or its network.
 
-A URL the model was talked into must not reach this machine or its network. The resolver refuses every address
-that is not public, and each socket is checked once more when it is made: literals, odd spellings of numbers,
-redirects, and names that change their address between two questions all end at the same door.
+The resolver refuses every address that is not public, and each socket is checked again when it is made. That covers
+literals, odd spellings of numbers, redirects, and names that change their address between two look-ups.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urljoin
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -87,7 +87,7 @@ class CheckedResolver(AbstractResolver):
         return answers
 
     def check(self, host: str) -> None:
-        """Raises AddressRefused unless this is the literal address of a place that may be reached."""
+        """Raises AddressRefused unless this is a literal address that may be reached."""
         try:
             address = ipaddress.ip_address(host)
         except ValueError as exc:
@@ -97,7 +97,7 @@ class CheckedResolver(AbstractResolver):
             raise AddressRefused(f"{host} is not public")
 
     def open_socket(self, address_info: tuple[Any, ...]) -> socket.socket:
-        """The last door: every connection passes here with the very address it is made to."""
+        """Open the socket of every connection, with the very address that it connects to."""
         family, kind, protocol, _, address = address_info
         self.check(address[0])
         return socket.socket(family=family, type=kind, proto=protocol)
@@ -166,12 +166,13 @@ class Fetcher:
                 target = response.headers.get("Location")
                 if response.status not in _REDIRECTS or target is None:
                     return await self._read(response)
-                url = _parse(str(url.join(_url(target))))
+                url = _parse(target, str(url))
         raise ToolError(f"more than {_MAX_REDIRECTS} redirects; the last one led to {url}.")
 
     async def _read(self, response: aiohttp.ClientResponse) -> Page:
         kind = response.content_type
-        if not _is_text(kind):
+        main, _, sub = kind.partition("/")
+        if not (main == "text" or sub in ("json", "xml", "javascript") or sub.endswith(("+json", "+xml"))):
             raise ToolError(f"{response.url} is {kind}, not text.")
         data = bytearray()
         async for chunk in response.content.iter_chunked(65_536):
@@ -182,25 +183,16 @@ class Fetcher:
         return Page(str(response.url), response.status, kind, text, complete=len(data) <= self._max_bytes)
 
 
-def _parse(text: str) -> URL:
-    url = _url(text)
+def _parse(text: str, base: str = "") -> URL:
+    try:
+        url = URL(urljoin(base, text.strip()))
+    except ValueError as exc:
+        raise ToolError(f"`{text}` is not a valid URL.") from exc
     if url.scheme not in ("http", "https") or not url.host:
         raise ToolError(f"`{text}` is not a web address; it must begin with http:// or https://.")
     if url.user is not None or url.password is not None:
         raise ToolError("addresses with a user name or a password are not fetched.")
     return url
-
-
-def _url(text: str) -> URL:
-    try:
-        return URL(text.strip())
-    except ValueError as exc:
-        raise ToolError(f"`{text}` is not a valid URL.") from exc
-
-
-def _is_text(content_type: str) -> bool:
-    kind, _, subtype = content_type.partition("/")
-    return kind == "text" or subtype in ("json", "xml", "javascript") or subtype.endswith(("+json", "+xml"))
 
 
 def _charset(response: aiohttp.ClientResponse) -> str:

@@ -32,7 +32,7 @@ _SLICE = 32_768
 
 
 def make_fetch_url(open_fetcher: Callable[[], Fetcher]) -> Tool:
-    """The tool over a fetcher of your own, for example one that may also reach an intranet."""
+    """Return the tool with another fetcher, for example one that may also reach an intranet."""
 
     @tool(timeout=45, outside=True)
     async def fetch_url(
@@ -64,7 +64,7 @@ def _as_text(page: Page) -> str:
 
 
 def html_to_text(html: str, *, base_url: str = "", seconds: float = 3.0) -> str:
-    """The readable text of a page, links made absolute; of its beginning, if that takes too long."""
+    """Return the text of a page with headings, lists, tables and links; its beginning, if that takes too long."""
     reader = _Reader(base_url)
     deadline = time.monotonic() + seconds
     html = _INLINE_DATA.sub("data:", html)
@@ -158,12 +158,8 @@ class _Reader(HTMLParser):
             url = urljoin(self._base_url, href)
         except ValueError:
             return
-        if (
-            href
-            and not href.startswith("#")
-            and url.startswith(("http://", "https://"))
-            and len(url) <= _MAX_LINK
-        ):
+        is_web = url.startswith(("http://", "https://")) and len(url) <= _MAX_LINK
+        if href and not href.startswith("#") and is_web:
             self._link = url
             self._add("[")
             self._link_start = len(self._parts)

@@ -78,13 +78,6 @@ def _load() -> Library:
     )
 
 
-def _close_blocking_clients(library: Library) -> None:
-    """Close the blocking client that transcription uses; litellm does not close it."""
-    for client in list(library.litellm.in_memory_llm_clients_cache.cache_dict.values()):
-        if isinstance(client, library.blocking_client):
-            client.close()
-
-
 async def _warm_up(litellm: Any) -> None:
     """Make a call without network, which builds what the first real call would build on the event loop."""
     stream = await litellm.acompletion(
@@ -106,9 +99,13 @@ async def close_connections() -> None:
     if _loaded is None:
         return
     await _loaded.close_clients()
-    await asyncio.to_thread(_close_blocking_clients, _loaded)
+    cache = _loaded.litellm.in_memory_llm_clients_cache
+    # litellm does not close the blocking client that transcription uses.
+    for client in list(cache.cache_dict.values()):
+        if isinstance(client, _loaded.blocking_client):
+            await asyncio.to_thread(client.close)
     # Remove the closed clients from the cache. The shared client below is not in the cache and reopens itself.
-    _loaded.litellm.in_memory_llm_clients_cache.flush_cache()
+    cache.flush_cache()
     shared = vars(_loaded.litellm).get("module_level_aclient")
     if shared is not None:
         await shared.close()

@@ -18,7 +18,7 @@ from gateway.config.schema import AuxiliaryModelConfig, ModelChoice, ModelConfig
 from gateway.config.schema_platforms import is_loopback
 from gateway.models import embedded
 from gateway.models.catalog import context_length_for, lookup, provider_of
-from gateway.models.embedded import EmbeddedLLM, EmbeddedServer
+from gateway.models.embedded import EmbeddedLLM
 from gateway.models.litellm_client import LiteLLMClient, endpoint_of
 
 AUTO = "auto"
@@ -72,11 +72,9 @@ def build_llm(
     keys: Mapping[str, str],
     fallbacks: Sequence[ModelSpec] = (),
     max_tokens: int | None = None,
-    server: EmbeddedServer | None = None,
 ) -> RetryingLLM:
-    """Build the client of the chosen model and its fallbacks. Several clients may share one embedded `server`."""
-    specs = resolve_specs(main, fallbacks, keys)
-    return RetryingLLM([_client(spec, keys, max_tokens, server) for spec in specs])
+    """Build the client of the chosen model and its fallbacks."""
+    return RetryingLLM([_client(spec, keys, max_tokens) for spec in resolve_specs(main, fallbacks, keys)])
 
 
 def resolve_specs(
@@ -125,12 +123,10 @@ def as_fallback(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> Mo
     return replace(spec, name=name)
 
 
-def _client(
-    spec: ModelSpec, keys: Mapping[str, str], max_tokens: int | None, server: EmbeddedServer | None
-) -> LLMClient:
+def _client(spec: ModelSpec, keys: Mapping[str, str], max_tokens: int | None) -> LLMClient:
     if spec.name == embedded.MODEL_ID:
         window = spec.context_length or embedded.WINDOW
-        return EmbeddedLLM(window, max_tokens or embedded.MAX_TOKENS, server=server)
+        return EmbeddedLLM(window, max_tokens or embedded.MAX_TOKENS)
     # The provider's key is only for the provider: another address gets only the key configured for it.
     api_key = spec.api_key or (None if spec.base_url else keys.get(_key_variable(spec.name)))
     litellm_model, base_url = _route(spec)
@@ -206,7 +202,7 @@ def named_llm(model: ModelConfig, name: str) -> RetryingLLM:
     spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
     if variable := missing_key(spec, keys):
         raise ModelNotAvailable(f"{variable} is not set.")
-    return RetryingLLM([_client(spec, keys, model.max_tokens, None)])
+    return RetryingLLM([_client(spec, keys, model.max_tokens)])
 
 
 def configured_specs(model: ModelConfig) -> list[ModelSpec]:
@@ -238,10 +234,9 @@ def auxiliary_spec(config: AuxiliaryModelConfig, model: ModelConfig) -> ModelSpe
     With `main`, and with `auto` for a model of the same provider, the main model's server is used: conversations with
     the owner's own server do not leave it.
     """
-    keys = provider_keys()
     if config.model is None and config.base_url is None and config.provider in _SAME_MODEL:
         return None
-    main = configured_specs(model)[0]
+    keys, main = provider_keys(), configured_specs(model)[0]
     name = config.model or main.name
     if config.provider not in _SAME_MODEL and not name.startswith(f"{config.provider}/"):
         name = f"{config.provider}/{name}"

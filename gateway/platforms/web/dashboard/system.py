@@ -43,7 +43,7 @@ def _variables(context: DashboardContext) -> dict[str, Any]:
         "plugins": gateway.plugins,
         "sections": _sections(lines),
         "model": context.model,
-        "caching": gateway.agent.caching_line(gateway.agent.models.default_name),
+        "caching": gateway.agent.caching.status(gateway.agent.models.default_name),
         "models": gateway.agent.models.choices,
         "versions": _versions(),
         "paths": {
@@ -68,7 +68,7 @@ def _sections(lines: Sequence[ConfigLine]) -> dict[str, list[ConfigLine]]:
 def _tools(context: DashboardContext) -> list[tuple[Tool, list[str]]]:
     """Return each tool with the platforms that offer it; without names if all of them do."""
     names = [each.name for each in context.platforms] or ["web"]
-    boxes = {name: context.gateway.agent.tools_on(name) for name in dict.fromkeys([*names, "terminal"])}
+    boxes = {name: context.gateway.agent.toolbox_for(name) for name in dict.fromkeys([*names, "terminal"])}
     every = {tool.name: tool for box in boxes.values() for tool in box.all}
     offered = {name: [platform for platform, box in boxes.items() if box.get(name)] for name in sorted(every)}
     return [(every[name], on if len(on) < len(boxes) else []) for name, on in offered.items()]
