@@ -1,4 +1,4 @@
-"""Settings that change while Hermes runs: the real process, told by SIGHUP or by the file itself."""
+"""Changes of settings in the real process, by SIGHUP or by the file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReloadHarness:
         self.bob = telegram.person(id=BOB, first_name="Bob")
 
     def change(self, section: str, *, hang_up: bool = False, **values: Any) -> None:
-        """In the file; `platforms.telegram` is a section, too."""
+        """Edit the file; `platforms.telegram` is a section, too."""
         at = self.config
         for name in section.split("."):
             at = at.setdefault(name, {})
@@ -55,7 +55,7 @@ class ReloadHarness:
 
     @contextlib.asynccontextmanager
     async def logging(self, event: str) -> AsyncIterator[dict[str, Any]]:
-        """What is done inside leads to this line, which is there afterwards."""
+        """Wait until the log has this line."""
         seen = len(self.process.output)
         line: dict[str, Any] = {}
         yield line
@@ -63,7 +63,7 @@ class ReloadHarness:
 
 
 def _free_port() -> int:
-    """`hermes status` must know where to ask."""
+    """Return a port that `hermes status` can ask."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
@@ -81,8 +81,8 @@ async def running(home: Path) -> AsyncIterator[ReloadHarness]:
             yield ReloadHarness(process, telegram, config)
 
 
-async def test_while_it_runs(tmp_path: Path) -> None:
-    """Who may talk and how much changes at once; a broken file changes nothing; the rest waits and says so."""
+async def test_changes_while_hermes_runs(tmp_path: Path) -> None:
+    """Access and limits change at once; a broken file changes nothing; other keys wait for a restart."""
     async with running(tmp_path / "home") as scene:
         process, ada, bob = scene.process, scene.ada, scene.bob
         await ada.chat.answer_after(await ada.says("Hello"))
@@ -158,7 +158,7 @@ def _cli(process: HermesProcess, *arguments: str) -> subprocess.CompletedProcess
 
 
 async def _status(process: HermesProcess, chat: str) -> str:
-    """As the owner is told."""
+    """Return what the owner reads."""
     async with WebClient.open(process.url, chat) as owner:
         await owner.send("/status")
         async for event in owner.events():
@@ -168,7 +168,7 @@ async def _status(process: HermesProcess, chat: str) -> str:
 
 
 async def test_the_log_and_the_prompt(tmp_path: Path) -> None:
-    """Another level counts for those who have logged before; text is not shown; a file that is gone is no setting."""
+    """A new level applies to existing loggers; the log does not show texts."""
     async with FakeOpenAI() as model:
         config: dict[str, Any] = {
             "model": {"name": "openai/test-model", "base_url": model.base_url, "api_key": model.api_key},
@@ -201,7 +201,7 @@ async def test_the_log_and_the_prompt(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid of util-linux")
 @pytest.mark.parametrize("nohup", [False, True])
 async def test_a_terminal_that_is_closed(tmp_path: Path, nohup: bool) -> None:
-    """Who started Hermes in a window and closes it has stopped it, in good order; `nohup` keeps it running."""
+    """Hermes stops in good order; `nohup` keeps it running."""
     config = tmp_path / "hermes.yaml"
     config.write_text(
         yaml.safe_dump({"platforms": {"web": {"port": 0}}, "model": {"name": "embedded/smollm2"}})
@@ -234,7 +234,7 @@ async def test_a_terminal_that_is_closed(tmp_path: Path, nohup: bool) -> None:
 
 
 async def test_a_replaced_engine_keeps_no_other_change_from_counting(private_home: Path) -> None:
-    """The file named it at the start, too. Another name that does not exist is refused as ever."""
+    """A changed name that does not exist is still refused."""
     await asyncio.to_thread(private_home.mkdir)
     file = private_home / "hermes.yaml"
     settings_in_file: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A desk of its own for every test."""
+"""A fresh harness for every test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.support.command_harness import CommandHarness, opened
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[CommandHarness]:
-    async with opened(tmp_path) as desk:
-        yield desk
+async def harness(tmp_path: Path) -> AsyncIterator[CommandHarness]:
+    async with opened(tmp_path) as harness:
+        yield harness

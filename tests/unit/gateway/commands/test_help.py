@@ -1,4 +1,4 @@
-"""`/help`: everything there is to type, and nothing that the person may not."""
+"""`/help` and the registry of commands."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def _shut_down(context: CommandContext, rest: str) -> str:
 DANGEROUS = Command("shutdown", "ends Hermes", _shut_down, for_admins=True)
 
 
-async def test_every_command_has_its_line_in_a_group(desk: CommandHarness) -> None:
-    """With what may stand behind it; none is left over for the group of what plugins bring."""
-    told = await desk.say("/help")
+async def test_every_command_has_its_line_in_a_group(harness: CommandHarness) -> None:
+    """Each line shows the argument; no built-in command is in the group of the plugins."""
+    told = await harness.say("/help")
     assert [command.name for command in COMMANDS.menu] == NAMES.split()
     for command in COMMANDS.all:
         assert f"\n/{command.name}" in told
@@ -41,33 +41,32 @@ async def test_every_command_has_its_line_in_a_group(desk: CommandHarness) -> No
 
 
 def test_commands_fit_the_menus_of_the_chat_services() -> None:
-    """Discord allows a hundred characters for what a command does, and wants a plain word for what it takes."""
+    """Discord allows 100 characters of summary and one plain word as the name of an argument."""
     for command in COMMANDS.menu:
         assert len(command.summary) <= 100, command.name
         assert command.argument == "" or (command.argument.isalpha() and command.argument.islower())
 
 
-async def test_commands_for_admins_are_hidden_from_others(desk: CommandHarness) -> None:
-    """And refused, should somebody guess the name."""
-    desk.gateway.commands = Commands([*COMMANDS.all, DANGEROUS])
+async def test_commands_for_admins_are_hidden_from_others(harness: CommandHarness) -> None:
+    """The command is refused, too."""
+    harness.gateway.commands = Commands([*COMMANDS.all, DANGEROUS])
     admin = Person(person="telegram:1", author="telegram:1", is_admin=True)
     guest = replace(admin, is_admin=False)
-    assert "More:\n/shutdown: ends Hermes (admins only)" in await desk.say("/help", admin)
-    assert "shutdown" not in await desk.say("/help", guest)
-    assert await desk.say("/shutdown", guest) == "Only an admin may use /shutdown."
-    assert await desk.say("/shutdown", admin) == "Good night."
+    assert "More:\n/shutdown: ends Hermes (admins only)" in await harness.say("/help", admin)
+    assert "shutdown" not in await harness.say("/help", guest)
+    assert await harness.say("/shutdown", guest) == "Only an admin may use /shutdown."
+    assert await harness.say("/shutdown", admin) == "Good night."
 
 
-async def test_platforms_choose_the_hyphen_of_commands(desk: CommandHarness) -> None:
+async def test_platforms_choose_the_hyphen_of_commands(harness: CommandHarness) -> None:
     """A tap on /undo-compress in Telegram would send /undo."""
-    desk.gateway.commands = Commands(COMMANDS.all, PlatformRegistry().command_hyphens)
+    harness.gateway.commands = Commands(COMMANDS.all, PlatformRegistry().command_hyphens)
     work = Person(address=Address("telegram/work", "1"), person="telegram:1", author="telegram:1")
-    assert "\n/undo_compress" in await desk.say("/help", work)
-    assert "\n/undo-compress" in await desk.say("/help")
+    assert "\n/undo_compress" in await harness.say("/help", work)
+    assert "\n/undo-compress" in await harness.say("/help")
 
 
 def test_each_command_is_documented() -> None:
-    """`docs/commands.md` has a heading for every one."""
     page = (Path(__file__).parents[4] / "docs" / "commands.md").read_text()
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert [name for name in NAMES.split() if not any(f"`/{name}" in line for line in headings)] == []

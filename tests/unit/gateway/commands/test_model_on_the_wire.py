@@ -1,4 +1,4 @@
-"""`/model` with real clients: which server is asked for which model, and with which key."""
+"""`/model` with real clients: the server and key of each model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.support.command_harness import CommandHarness, furnished
 
 @asynccontextmanager
 async def configured(folder: Path, config: ModelConfig) -> AsyncIterator[CommandHarness]:
-    """As `gateway/run.py` puts it together, for the owner."""
+    """Build the gateway as `gateway/app.py` does, for the owner."""
     _, llm = await asyncio.to_thread(configured_llm, config)
     names = await asyncio.to_thread(configured_names, config)
     try:
-        async with furnished(folder, llm, partial(named_llm, config), names) as desk:
-            yield desk
+        async with furnished(folder, llm, partial(named_llm, config), names) as harness:
+            yield harness
     finally:
         await llm.close()
 
@@ -38,21 +38,21 @@ def at(world: FakeOpenAI, *fallbacks: str) -> ModelConfig:
 
 @pytest.mark.parametrize("wanted", ["openai/small", "small", "openai/unlisted"])
 async def test_models_at_the_configured_address(tmp_path: Path, wanted: str) -> None:
-    """Listed or not, with or without its provider: it is asked where the main one is, and with the same key."""
-    async with FakeOpenAI() as world, configured(tmp_path, at(world, "openai/small")) as desk:
-        assert "Also set up: `openai/small`" in await desk.say("/model")
-        assert "answers in this conversation from now on" in await desk.say(f"/model {wanted}")
-        await desk.say("Hello.")
+    """A model without its own server is called at the server of the main one, with the same key."""
+    async with FakeOpenAI() as world, configured(tmp_path, at(world, "openai/small")) as harness:
+        assert "Also set up: `openai/small`" in await harness.say("/model")
+        assert "answers in this conversation from now on" in await harness.say(f"/model {wanted}")
+        await harness.say("Hello.")
         assert world.requests[-1].body["model"] == wanted.removeprefix("openai/")
-        assert f"`openai/{wanted.removeprefix('openai/')}`" in await desk.say("/model")
+        assert f"`openai/{wanted.removeprefix('openai/')}`" in await harness.say("/model")
 
 
 async def test_a_name_the_provider_does_not_know(tmp_path: Path) -> None:
-    """It is the provider who knows; the person gets its sentence, and the old model answers on."""
-    async with FakeOpenAI(models=["big"]) as world, configured(tmp_path, at(world)) as desk:
-        told = await desk.say("/model openai/bigger")
+    """The answer shows the provider's reason, and the old model stays."""
+    async with FakeOpenAI(models=["big"]) as world, configured(tmp_path, at(world)) as harness:
+        told = await harness.say("/model openai/bigger")
         assert told.startswith("The model was not switched: `openai/bigger` cannot be used here.")
-        await desk.say("Hello.")
+        await harness.say("Hello.")
         assert world.requests[-1].body["model"] == "big"
 
 
@@ -66,30 +66,30 @@ async def test_a_name_the_provider_does_not_know(tmp_path: Path) -> None:
         ("embedded/nothing", "the one embedded model is `embedded/smollm2`"),
     ],
 )
-async def test_names_nobody_serves_and_providers_without_a_key(
-    tmp_path: Path, wanted: str, because: str
-) -> None:
-    """Each is refused with its own reason, and without a request to anybody."""
+async def test_unknown_models_and_providers_without_a_key(tmp_path: Path, wanted: str, because: str) -> None:
+    """No request is made."""
     config = ModelConfig(name="embedded/smollm2")
-    async with configured(tmp_path, config) as desk:
-        told = await desk.say(f"/model {wanted}")
+    async with configured(tmp_path, config) as harness:
+        told = await harness.say(f"/model {wanted}")
         assert told.startswith("The model was not switched")
         assert because in told
-        assert "`embedded/smollm2`" in await desk.say("/model")
+        assert "`embedded/smollm2`" in await harness.say("/model")
 
 
 async def test_images_are_not_sent_to_a_model_that_cannot_see(tmp_path: Path) -> None:
-    """They stay in the conversation, for a model that can."""
+    """They stay in the conversation."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     parts = ({"type": "text", "text": "What is this?"}, picture)
     async with FakeOpenAI() as world:
         config = at(world).model_copy(update={"name": "openai/gpt-4o-mini"})
-        async with configured(tmp_path, config) as desk:
-            await desk.say("Hello.")
-            await desk.store.sessions.append(await desk.live(), [Message("user", "What is this?", parts)])
+        async with configured(tmp_path, config) as harness:
+            await harness.say("Hello.")
+            await harness.store.sessions.append(
+                await harness.live(), [Message("user", "What is this?", parts)]
+            )
             for model, seen in (("openai/gpt-3.5-turbo", False), ("default", True)):
-                assert "from now on" in await desk.say(f"/model {model}")
-                await desk.say("Well?")
+                assert "from now on" in await harness.say(f"/model {model}")
+                await harness.say("Well?")
                 sent = world.requests[-1].body["messages"]
                 assert (picture in sent[3]["content"]) is seen
                 assert parts[0] in sent[3]["content"]

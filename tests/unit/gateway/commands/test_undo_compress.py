@@ -1,4 +1,4 @@
-"""`/undo-compress`: the context of before the last compaction is live again, and nothing said since is lost."""
+"""`/undo-compress` restores the context before the last compaction and keeps newer messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTHING = "There is nothing to undo: no compaction keeps anything out of this co
 
 
 class NotingCompressor(ContextCompressor):
-    """Ours, noting what it is told."""
+    """The built-in engine, recording its calls."""
 
     def __init__(self, told: list[tuple[str, str]]) -> None:
         super().__init__(WINDOW, protect_last_n=2, summarize=lambda prompt, tokens: "## Goal\nTo test.")
@@ -53,7 +53,7 @@ class GatewayHarness:
     after: int = 0
 
     async def say(self, text: str) -> str:
-        """The answer to a message or a command."""
+        """Send a message or a command and return the answer."""
         inbound = InboundMessage(Address("web", "room"), OWNER, text)
         self.conversation_id = (await self.gateway.receive(inbound)).id
         answer = ""
@@ -69,7 +69,7 @@ class GatewayHarness:
         raise AssertionError("the stream ended")
 
     async def talk(self, turns: int, word: str = "word") -> None:
-        """Turns of about 120 tokens each."""
+        """Run turns of about 120 tokens each."""
         for number in range(turns):
             self.llm.then(Completion(f"Answer {number}. " + f"{word} " * 60, usage=Usage(500, 10)))
             await self.say(f"Question {number}. " + f"{word} " * 60)
@@ -96,7 +96,7 @@ async def room(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
 
 
 async def test_the_parent_is_live_again(room: GatewayHarness) -> None:
-    """Nothing was said since: the pointer moves back, and the answer tells the numbers both ways."""
+    """No message came since, so the pointer moves back."""
     await room.talk(12)
     parent, before = await room.live(), await room.context()
     compressed = await room.say("/compress")
@@ -114,7 +114,7 @@ async def test_the_parent_is_live_again(room: GatewayHarness) -> None:
 
 
 async def test_what_was_said_since_comes_along(room: GatewayHarness) -> None:
-    """The conversation went on: a branch holds the whole past and what was said since, by reference."""
+    """A branch holds the whole history and the new messages, by reference."""
     await room.talk(12)
     parent = await room.live()
     await room.say("/compress")
@@ -132,7 +132,7 @@ async def test_what_was_said_since_comes_along(room: GatewayHarness) -> None:
 
 
 async def test_the_model_sees_the_past_again(room: GatewayHarness) -> None:
-    """The next request holds the first words verbatim and no summary, and begins as it did before the compaction."""
+    """The next request has the first messages, no summary, and the same beginning as before the compaction."""
     await room.talk(12)
     before = room.llm.requests[-1].messages
     await room.say("/compress")
@@ -146,7 +146,6 @@ async def test_the_model_sees_the_past_again(room: GatewayHarness) -> None:
 
 
 async def test_undoing_twice_goes_back_twice(room: GatewayHarness) -> None:
-    """Each undo brings back one more compaction, also through branches, until everything is there."""
     await room.talk(10, "one")
     await room.say("/compress")
     await room.talk(10, "two")
@@ -162,7 +161,7 @@ async def test_undoing_twice_goes_back_twice(room: GatewayHarness) -> None:
 
 
 async def test_compressing_again_after_an_undo(room: GatewayHarness) -> None:
-    """The second child lies beside the first, and can be undone like it."""
+    """The second child is a sibling of the first, and can be undone, too."""
     await room.talk(12)
     parent = await room.live()
     await room.say("/compress")
@@ -177,7 +176,6 @@ async def test_compressing_again_after_an_undo(room: GatewayHarness) -> None:
 
 
 async def test_there_must_be_something_to_undo(room: GatewayHarness) -> None:
-    """A new conversation, one that was never compacted, and one that was reset since."""
     assert await room.say("/undo-compress") == NOTHING
     await room.talk(12)
     assert await room.say("/undo-compress") == NOTHING
@@ -191,7 +189,7 @@ async def test_there_must_be_something_to_undo(room: GatewayHarness) -> None:
 
 
 async def test_the_engine_is_told(room: GatewayHarness) -> None:
-    """The engine of the session that was left ends; another one starts where the conversation is now."""
+    """The old engine ends, and another starts with the restored session."""
     await room.talk(12)
     parent = await room.live()
     await room.say("/compress")
@@ -206,7 +204,7 @@ async def test_the_engine_is_told(room: GatewayHarness) -> None:
 
 
 async def test_a_context_over_the_threshold_says_so(room: GatewayHarness) -> None:
-    """Whoever undoes what was needed learns that it will happen again, in the same sentence."""
+    """The answer says that the conversation will be compacted again."""
     await room.talk(40)
     await room.say("/compress")
     answer = await room.say("/undo-compress")
@@ -219,7 +217,7 @@ async def _split(store: SessionStore, session_id: str, kept: Sequence[Message]) 
 
 
 async def test_a_call_left_open_gets_a_stub_at_the_seam(room: GatewayHarness) -> None:
-    """A turn was stopped before its tool answered, then compacted: the restored history is one providers take."""
+    """A turn was stopped before its tool answered, then compacted; the restored history is valid."""
     conversation = await room.store.open_conversation(Address("web", "seam"), person=OWNER)
     first = conversation.live_session_id
     call = ToolCall("call_1", "look_up", "{}")
@@ -238,7 +236,7 @@ async def test_a_call_left_open_gets_a_stub_at_the_seam(room: GatewayHarness) ->
 
 
 async def test_an_engine_that_only_drops_messages_can_be_undone(room: GatewayHarness) -> None:
-    """Without a summary in the history the lineage alone tells what was compacted, also behind a branch."""
+    """There is no summary, so only the lineage shows what was compacted."""
     conversation = await room.store.open_conversation(Address("web", "window"), person=OWNER)
     live = conversation.live_session_id
     for number in range(3):
@@ -253,7 +251,7 @@ async def test_an_engine_that_only_drops_messages_can_be_undone(room: GatewayHar
 
 
 async def test_an_ancestor_before_a_reset_can_be_restored(room: GatewayHarness) -> None:
-    """Asked for by its id, what a reset put aside comes back in front of what was said since."""
+    """Its messages come before those since the reset."""
     await room.talk(2)
     first = await room.live()
     await room.say("/reset")
@@ -265,7 +263,7 @@ async def test_an_ancestor_before_a_reset_can_be_restored(room: GatewayHarness) 
 
 
 async def test_restoring_never_takes_anything_out_of_the_context(room: GatewayHarness) -> None:
-    """An ancestor whose context is smaller is refused, and so is a session that is no ancestor; nothing moves."""
+    """A smaller ancestor and a session that is not an ancestor are refused."""
     await room.talk(12)
     await room.say("/compress")
     small = await room.live()
@@ -282,7 +280,6 @@ async def test_restoring_never_takes_anything_out_of_the_context(room: GatewayHa
 
 
 async def test_an_undo_waits_for_the_turn_before_it(room: GatewayHarness) -> None:
-    """Typed while the model speaks, it is done after the answer, and the answer is not lost."""
     await room.talk(12)
     await room.say("/compress")
     gate = asyncio.Event()

@@ -1,4 +1,4 @@
-"""`/whoami`: where people find the numbers that the settings want."""
+"""`/whoami`."""
 
 from __future__ import annotations
 
@@ -49,6 +49,5 @@ TELEGRAM = "Your id: `4711` (for `allowed_users` and `admins`)"
     ],
     ids=["direct", "topic of a group", "server split per person", "owner"],
 )
-async def test_who_and_where(desk: CommandHarness, who: Person, lines: list[str]) -> None:
-    """The numbers of the person, of the group as `allowed_groups` names it, and of the chat."""
-    assert (await desk.say("/whoami", who)).splitlines() == lines
+async def test_ids_of_person_group_and_chat(harness: CommandHarness, who: Person, lines: list[str]) -> None:
+    assert (await harness.say("/whoami", who)).splitlines() == lines

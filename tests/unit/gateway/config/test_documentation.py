@@ -1,4 +1,4 @@
-"""The shipped file, the reference page and the README say what the schema says."""
+"""The shipped file, the reference page and the README agree with the schema."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_the_shipped_file_is_the_default() -> None:
-    """Reading it gives exactly what no file at all would give."""
+    """It equals the configuration without any file."""
     assert load(SHIPPED).config == Config()
 
 
 def test_the_shipped_file_shows_every_key() -> None:
-    """Nobody has to look elsewhere to learn what can be set, and each key or its section has a comment."""
+    """Each key or its section has a comment."""
     text = SHIPPED.read_text()
     document = parse(text, {})
     shown = {".".join(map(str, place)) for place in document.lines}
@@ -37,7 +37,6 @@ def test_the_shipped_file_shows_every_key() -> None:
 
 
 def test_every_key_is_described() -> None:
-    """With what it accepts and a sentence that ends."""
     for key in keys():
         assert key.expected and re.search(r"[.!]$", key.description), key.name
 
@@ -58,7 +57,7 @@ def test_every_key_is_described() -> None:
     ],
 )
 def test_settings_of_the_context_system(name: str, default: object, expected: str) -> None:
-    """Their names, defaults and ranges are fixed: other people's engines and files rely on them."""
+    """Engines and files of other people rely on these names, defaults and ranges."""
     (key,) = [key for key in keys() if key.name == name]
     assert (key.default, key.expected) == (default, expected)
 

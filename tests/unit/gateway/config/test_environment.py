@@ -1,4 +1,4 @@
-"""`${NAME}` in values, and secrets that stay secret."""
+"""Variables in values, and secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(tmp_path: Path, text: str) -> Config:
     ],
 )
 def test_filling_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, name: str) -> None:
-    """Values are filled in once; what a variable holds is not read as a template again."""
+    """The value of a variable is not read as a template again."""
     monkeypatch.setenv("WHO", "ada")
     monkeypatch.setenv("EMPTY", "")
     monkeypatch.setenv("TEMPLATE", "${WHO}")
@@ -43,7 +43,7 @@ def test_filling_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: st
 
 
 def test_variables_are_read_as_the_key_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers and booleans can come from variables, and a key of digits stays text."""
+    """Variables can hold numbers and booleans; a key of digits stays text."""
     monkeypatch.setenv("PORT", "9000")
     monkeypatch.setenv("ON", "false")
     monkeypatch.setenv("KEY", "12345")
@@ -68,7 +68,6 @@ def test_an_empty_variable_means_not_set(tmp_path: Path) -> None:
 
 
 def test_variables_from_dotenv(tmp_path: Path, private_home: Path) -> None:
-    """What `hermes setup` wrote into `.env` is found."""
     private_home.mkdir()
     (private_home / ".env").write_text("MY_MODEL=openai/x\n")
     assert read(tmp_path, "model:\n  name: ${MY_MODEL}\n").model.name == "openai/x"
@@ -94,7 +93,7 @@ def test_variables_from_dotenv(tmp_path: Path, private_home: Path) -> None:
     ],
 )
 def test_errors_never_show_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Not in the message, not in what it was raised from, wherever the secret was put by mistake."""
+    """Neither the message nor its cause shows it, wherever it was put by mistake."""
     monkeypatch.setenv("SECRET", SECRET)
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, text.replace("%s", SECRET))
@@ -103,14 +102,13 @@ def test_errors_never_show_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_short_secrets_are_not_shown_either() -> None:
-    """A password inside a URL is refused without repeating it, by the schema too."""
+    """A password inside a URL is refused without being repeated."""
     with pytest.raises(ValidationError) as caught:
         ModelConfig.model_validate({"base_url": "http://u:pw@h"})
     assert "pw@" not in str(caught.value)
 
 
 def test_repr_of_a_configuration_hides_secrets(tmp_path: Path) -> None:
-    """Whoever logs or prints a configuration gives nothing away."""
     text = f"model: {{api_key: {SECRET}, fallbacks: [{{name: a, api_key: {SECRET}}}]}}\n"
     path = tmp_path / "hermes.yaml"
     path.write_text(text + f"platforms: {{web: {{token: {SECRET}}}}}\n")
@@ -121,7 +119,6 @@ def test_repr_of_a_configuration_hides_secrets(tmp_path: Path) -> None:
 
 
 def test_configuration_is_frozen() -> None:
-    """Nothing changes it once it is read."""
     with pytest.raises(ValidationError):
         Config().model.name = "other"  # type: ignore[misc]
 
@@ -130,7 +127,7 @@ def test_configuration_is_frozen() -> None:
 def test_a_bot_needs_only_its_variable(
     tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the token in its usual place the bot is on, without a line in the file."""
+    """A token in its usual variable turns the bot on."""
     path = tmp_path / "hermes.yaml"
     path.write_text("agent:\n  max_iterations: 3\n")
     assert not getattr(load(path).config.platforms, platform).is_on
@@ -147,7 +144,7 @@ def test_a_bot_needs_only_its_variable(
 def test_the_file_has_the_last_word_about_a_bot(
     tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty or another token, or a plain no, stands against the variable."""
+    """`enabled: false`, an empty token or another token in the file overrides the variable."""
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "12:abc")
     path = tmp_path / "hermes.yaml"
     path.write_text(f"platforms:\n  telegram:\n    {line}\n")

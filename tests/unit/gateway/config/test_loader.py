@@ -1,4 +1,4 @@
-"""Where the configuration is found, and what happens when it cannot be read."""
+"""Finding and reading the configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.ordinary_user import hermes
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current directory without a hermes.yaml."""
+    """Change to a directory without a hermes.yaml."""
     directory = tmp_path / "elsewhere"
     directory.mkdir()
     monkeypatch.chdir(directory)
@@ -45,7 +45,7 @@ def test_search_order(private_home: Path, elsewhere: Path, monkeypatch: pytest.M
 
 
 def test_a_file_in_the_current_directory_is_ignored(private_home: Path, elsewhere: Path) -> None:
-    """With and without a file of the owner's; what can be broken about it is not even looked at."""
+    """It is not even read, with or without a file of the owner."""
     here = elsewhere / "hermes.yaml"
     here.write_text("no: [yaml\n")
     assert (load().path, load().ignored) == (None, here)
@@ -59,7 +59,7 @@ def test_a_file_in_the_current_directory_is_ignored(private_home: Path, elsewher
 def test_nothing_is_said_about_a_file_that_is_in_use_or_not_wanted(
     private_home: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person who names a file knows which one counts; in the state directory it is the same file."""
+    """A file was named, or the current directory is the state directory."""
     named(elsewhere / "hermes.yaml", "here")
     explicit = named(elsewhere / "explicit.yaml", "explicit")
     assert load(explicit).ignored is None
@@ -69,7 +69,7 @@ def test_nothing_is_said_about_a_file_that_is_in_use_or_not_wanted(
 
 
 def test_in_the_clone_its_own_file_is_in_use(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make run` from a fresh clone, and only where the code that runs is that clone's."""
+    """Only if the running code is that of the clone."""
     monkeypatch.chdir(SHIPPED.parent)
     assert (load().path, load().ignored) == (SHIPPED, None)
     in_home = named(private_home / "hermes.yaml", "home")
@@ -77,7 +77,7 @@ def test_in_the_clone_its_own_file_is_in_use(private_home: Path, monkeypatch: py
 
 
 def test_a_changed_file_in_the_clone_is_not_ignored_in_silence(private_home: Path, tmp_path: Path) -> None:
-    """The one in the state directory counts. As it was shipped, the file of the clone says nothing of its own."""
+    """The file in the state directory is used; an unchanged file of the clone gets no warning."""
     clone = tmp_path / "clone"
     clone.mkdir()
     for package in ("agent", "gateway", "plugins"):
@@ -102,13 +102,12 @@ def test_a_changed_file_in_the_clone_is_not_ignored_in_silence(private_home: Pat
 
 
 def test_a_current_directory_that_is_gone(elsewhere: Path) -> None:
-    """Another program may remove it."""
     elsewhere.rmdir()
     assert (load().path, load().ignored) == (None, None)
 
 
 def test_without_any_file(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The defaults apply, and the variables that the shipped file mentions work."""
+    """The defaults apply, and so do the variables in the shipped file."""
     monkeypatch.setenv("HERMES_WEB_TOKEN", "open sesame")
     loaded = load()
     assert loaded.home == private_home
@@ -119,7 +118,6 @@ def test_without_any_file(private_home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_home_defaults_to_dot_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without HERMES_HOME the state is under the person's home directory."""
     monkeypatch.delenv("HERMES_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert load().home == tmp_path / ".hermes"
@@ -127,7 +125,6 @@ def test_home_defaults_to_dot_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("content", ["", "# nothing yet\n", "---\n", "{}\n", "model:\ncompression:\n"])
 def test_empty_files_mean_the_defaults(tmp_path: Path, content: str) -> None:
-    """An empty file, or a section with everything commented out, is no mistake."""
     path = tmp_path / "hermes.yaml"
     path.write_text(content)
     assert load(path).config == Config()
@@ -144,27 +141,26 @@ def test_database_path(tmp_path: Path, private_home: Path, path: str, database: 
 
 
 def test_missing_explicit_file(tmp_path: Path) -> None:
-    """A file that was asked for and is not there is an error, not a reason to use another."""
+    """Hermes does not use another file instead."""
     with pytest.raises(ConfigError, match=r"gone\.yaml: cannot be read: No such file or directory\."):
         load(tmp_path / "gone.yaml")
 
 
 def test_missing_file_in_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the variable: the person may not know that it is set."""
+    """The message names the variable."""
     monkeypatch.setenv("HERMES_CONFIG", "/nowhere/hermes.yaml")
     with pytest.raises(ConfigError, match=r"No such file or directory \(HERMES_CONFIG names it\)"):
         load()
 
 
 def test_directory_instead_of_file(private_home: Path) -> None:
-    """A directory by that name is reported, not skipped."""
     (private_home / "hermes.yaml").mkdir(parents=True)
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load()
 
 
 def test_binary_and_huge_files(tmp_path: Path) -> None:
-    """Neither is read as YAML; the line of the first wrong byte is named."""
+    """Neither is read as YAML; the message names the line of the first wrong byte."""
     path = tmp_path / "hermes.yaml"
     path.write_bytes(b"model:\n  name: \xff\xfe\n")
     with pytest.raises(ConfigError, match=r"hermes\.yaml:2: is not UTF-8 text\."):
@@ -174,7 +170,6 @@ def test_binary_and_huge_files(tmp_path: Path) -> None:
 
 
 def test_unreadable_file(tmp_path: Path) -> None:
-    """A sentence and exit code 2, no traceback."""
     path = tmp_path / "hermes.yaml"
     path.write_text("model: {}\n")
     path.chmod(0)
@@ -185,7 +180,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
 
 
 def test_unreadable_state_directory(private_home: Path) -> None:
-    """The person is told which directory and what to set instead."""
+    """The message names the directory and the variable to set."""
     private_home.mkdir(mode=0o000)
     result = hermes("config", "check")
     assert result.returncode == 1
@@ -195,7 +190,7 @@ def test_unreadable_state_directory(private_home: Path) -> None:
 
 
 def test_home_is_made_for_its_owner_only(private_home: Path) -> None:
-    """Mode 0700, whatever the umask says."""
+    """The mode is 0700 with any umask."""
     before = os.umask(0)
     try:
         ensure_home(private_home)
@@ -205,20 +200,18 @@ def test_home_is_made_for_its_owner_only(private_home: Path) -> None:
 
 
 def test_home_that_is_a_file(private_home: Path) -> None:
-    """A file in the place of the state directory is a sentence."""
     private_home.write_text("")
     with pytest.raises(StateDirectoryUnusable, match="File exists"):
         ensure_home(private_home)
 
 
 def test_home_that_cannot_be_made() -> None:
-    """Nor can a directory be made where there is none to hold it."""
     with pytest.raises(StateDirectoryUnusable, match="/proc/hermes"):
         ensure_home(Path("/proc/hermes"))
 
 
-def test_dotenv_stands_in_for_the_environment(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables of the process win; what they lack comes from `.env`; empty ones do not count."""
+def test_dotenv_completes_the_environment(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables of the process come first; empty ones do not count."""
     private_home.mkdir()
     (private_home / ".env").write_text(
         "OPENAI_API_KEY='from file'\nexport ANTHROPIC_API_KEY=also\nOPENROUTER_API_KEY=\n"
@@ -229,7 +222,6 @@ def test_dotenv_stands_in_for_the_environment(private_home: Path, monkeypatch: p
 
 
 def test_unreadable_dotenv(private_home: Path) -> None:
-    """A `.env` that cannot be read is named."""
     private_home.mkdir()
     (private_home / ".env").touch(mode=0)
     result = hermes("config", "check")
@@ -237,8 +229,7 @@ def test_unreadable_dotenv(private_home: Path) -> None:
     assert f"{private_home / '.env'}: cannot be read: Permission denied." in result.stderr
 
 
-def test_dotenv_that_is_no_text(private_home: Path) -> None:
-    """Nor is a binary file taken for one."""
+def test_binary_dotenv(private_home: Path) -> None:
     private_home.mkdir()
     (private_home / ".env").write_bytes(b"A=\xff\n")
     with pytest.raises(ConfigError, match=r"\.env: cannot be read: it is not UTF-8 text"):

@@ -1,4 +1,4 @@
-"""Which settings a running Hermes takes over."""
+"""Settings that a running Hermes applies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _changed(old: Config, new: Config) -> list[str]:
 
 
 def test_every_key_says_when_a_change_takes_effect() -> None:
-    """If this fails: declare the new key with `setting(..., reload="live")` or `"restart"`."""
+    """If this fails: declare the new key with `setting(...)`."""
     unmarked = [
         f"{section.__name__}.{name}"
         for section in _sections(Config)
@@ -43,7 +43,6 @@ def _sections(section: type[Section]) -> Iterator[type[Section]]:
 
 
 def test_the_reference_says_when_a_change_takes_effect() -> None:
-    """Each row agrees with what a running process does."""
     rows = {line.split("`")[1]: line for line in reference().splitlines() if line.startswith("| `")}
     assert rows.keys() == {key.name for key in keys()}
     assert "| at once |" in rows["limits.messages_per_minute"]
@@ -52,7 +51,7 @@ def test_the_reference_says_when_a_change_takes_effect() -> None:
 
 
 def test_only_what_may_change_does() -> None:
-    """The rest stays as it was at the start."""
+    """Other settings keep the values of the start."""
     started = _config(model={"name": "a"}, limits={"messages_per_minute": 30})
     wanted = _config(model={"name": "b"}, limits={"messages_per_minute": 5})
     now = in_effect(started, wanted)
@@ -63,7 +62,7 @@ def test_only_what_may_change_does() -> None:
 
 @pytest.mark.parametrize("name", ["work", "a.b", "bots"])
 def test_more_bots_go_by_the_same_rules(name: str) -> None:
-    """Key by key, whatever a bot is called."""
+    """Bots with any name follow the rules key by key."""
 
     def bots(**bot: Any) -> Config:
         return _config(platforms={"telegram": {"bots": {name: bot}}})
@@ -75,7 +74,7 @@ def test_more_bots_go_by_the_same_rules(name: str) -> None:
 
 
 def test_bots_come_and_go_at_a_start() -> None:
-    """One that is gone from the file keeps what it had; one that is new is not there yet."""
+    """A removed bot keeps its settings, and a new bot is missing, until the restart."""
     started = _config(platforms={"discord": {"bots": {"old": {"token": "x", "allowed_users": [7]}}}})
     wanted = _config(platforms={"discord": {"bots": {"new": {"token": "y"}}}})
     now = in_effect(started, wanted)
@@ -84,6 +83,5 @@ def test_bots_come_and_go_at_a_start() -> None:
 
 
 def test_secrets_are_compared_by_their_value() -> None:
-    """Though no two of them can be told apart where they are shown."""
     assert _changed(_config(model={"api_key": "a"}), _config(model={"api_key": "b"})) == ["model.api_key"]
     assert _changed(_config(model={"api_key": "a"}), _config(model={"api_key": "a"})) == []

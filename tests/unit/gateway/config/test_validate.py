@@ -1,4 +1,4 @@
-"""All that can be wrong in a file: each problem names line, key, what was expected and what was found."""
+"""Problems in a file: each message names line, key, expected and found value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.errors import ConfigError
 
 
 def problems(tmp_path: Path, text: str) -> list[str]:
-    """What is said about this file, without its name."""
+    """Return the problems of this file, without its name."""
     path = tmp_path / "hermes.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -88,7 +88,6 @@ def problems(tmp_path: Path, text: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_one_problem(tmp_path: Path, text: str, problem: str) -> None:
-    """One mistake, one sentence."""
     assert problems(tmp_path, text) == [problem]
 
 
@@ -105,13 +104,11 @@ def test_one_problem(tmp_path: Path, text: str, problem: str) -> None:
     ],
 )
 def test_broken_yaml(tmp_path: Path, text: str, line: int) -> None:
-    """The parser's complaint, with the line."""
     (problem,) = problems(tmp_path, text)
     assert problem.startswith(f"{line}: not valid YAML: ")
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:
-    """Nobody should have to start Hermes once per mistake."""
     text = dedent("""\
         modle: {}
         compression:
@@ -132,7 +129,6 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_open_host_needs_a_token(tmp_path: Path, host: str) -> None:
-    """Nobody's conversations are put on the network by a one-line change."""
     (problem,) = problems(tmp_path, f"platforms:\n  web:\n    host: '{host}'\n")
     assert problem.startswith(
         f"2: platforms.web.token: expected a token, because platforms.web.host is {host}"
@@ -140,7 +136,7 @@ def test_open_host_needs_a_token(tmp_path: Path, host: str) -> None:
 
 
 def test_an_open_host_needs_a_token_that_cannot_be_guessed(tmp_path: Path) -> None:
-    """And what was found is not repeated: it may be most of the right one."""
+    """The message does not repeat the token, which may be most of the right one."""
     (problem,) = problems(tmp_path, "platforms:\n  web:\n    host: 0.0.0.0\n    token: fifteen-letters\n")
     assert problem.startswith("4: platforms.web.token: expected at least 16 characters")
     assert "fifteen" not in problem
@@ -156,7 +152,7 @@ def test_an_open_host_needs_a_token_that_cannot_be_guessed(tmp_path: Path) -> No
     ],
 )
 def test_guarded_and_loopback_hosts(tmp_path: Path, web: str) -> None:
-    """A token opens the door; loopback addresses need none."""
+    """A loopback address needs no token."""
     path = tmp_path / "hermes.yaml"
     path.write_text(f"platforms: {{web: {web}}}\n")
     assert load(path).config.platforms.web.enabled
@@ -184,7 +180,7 @@ NO_SERVER = "expected a positive number, because servers have no others; the log
     ],
 )  # fmt: skip
 def test_ids_that_cannot_be_right(tmp_path: Path, text: str, problem: str) -> None:
-    """Whoever forgets the minus of a group would wait for an answer that never comes."""
+    """The id of a Telegram group begins with a minus, for example."""
     assert problems(tmp_path, f"platforms:\n  {text}\n") == [problem]
 
 
@@ -199,20 +195,19 @@ def test_ids_that_cannot_be_right(tmp_path: Path, text: str, problem: str) -> No
     ],
 )
 def test_a_bot_that_is_on_needs_a_token(tmp_path: Path, text: str, place: str, what: str) -> None:
-    """Said before it is started, and with what to set."""
+    """The message says what to set."""
     assert problems(tmp_path, f"platforms:\n  {text}\n") == [
         f"2: platforms.{place}.token: expected a token, because enabled is true; set {what} or enabled: false."
     ]
 
 
-def test_a_missing_variable_is_complained_of_once(tmp_path: Path) -> None:
-    """That the token is missing as well goes without saying."""
+def test_a_missing_variable_is_one_problem(tmp_path: Path) -> None:
+    """There is no second problem about the missing token."""
     (problem,) = problems(tmp_path, "platforms: {telegram: {enabled: true, token: '${UNSET}'}}\n")
     assert "the variable UNSET is not set" in problem
 
 
 def test_bots_that_may_be_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token may come from its variable; a bot that is off or left open needs none."""
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "123:x")
     path = tmp_path / "hermes.yaml"
     path.write_text("platforms: {telegram: {enabled: true, bots: {a: {enabled: false}, b: {}}}}\n")
@@ -230,12 +225,11 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ids=["aliases", "itself", "brackets", "dashes", "deep"],
 )  # fmt: skip
 def test_hostile_files_are_bounded(tmp_path: Path, text: str) -> None:
-    """Neither a billion laughs nor a million brackets takes the process down."""
+    """A file of nested aliases or a million brackets is refused."""
     assert problems(tmp_path, text) == ["1: expected at most 10000 values, nested at most 20 deep."]
 
 
 def test_aliases_work_in_moderation(tmp_path: Path) -> None:
-    """Sharing a value between two places is what aliases are for."""
     path = tmp_path / "hermes.yaml"
     path.write_text("model: {name: &m openai/a, fallbacks: [*m]}\n")
     assert load(path).config.model.fallbacks[0].name == "openai/a"

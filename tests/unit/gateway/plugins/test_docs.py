@@ -1,4 +1,4 @@
-"""`docs/context-engines.md`, followed step by step: files are written, commands run, tests called."""
+"""Follows `docs/context-engines.md` step by step: writes the files, runs the commands and tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEST = re.compile(r"# test_\w+\.py\n")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The state directory of somebody who has done everything the page says, from top to bottom."""
+    """A state directory after all steps of the page."""
     home = tmp_path_factory.mktemp("followed") / "home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HERMES_HOME", str(home))
@@ -65,13 +65,11 @@ def unnamed(language: str) -> Iterator[str]:
 
 
 def test_every_block_is_something_we_can_try() -> None:
-    """Code is Python, YAML or a command; `text` is for pictures."""
     assert {language for language, _ in BLOCKS} == {"python", "yaml", "sh", "text"}
     assert all(TEST.match(text) for text in unnamed("python"))
 
 
 def test_every_engine_on_the_page_works(followed: Path) -> None:
-    """All can be chosen at the end, and the last choice was the default."""
     listed = json.loads(hermes("plugins", "list", "--json").stdout)["context_engines"]
     names = {engine["name"] for engine in listed if not engine["problem"]}
     assert names >= {"compressor", "sliding_window", "newest_turns", "recall"}
@@ -81,7 +79,7 @@ def test_every_engine_on_the_page_works(followed: Path) -> None:
 
 
 def test_settings_are_valid(followed: Path, tmp_path: Path) -> None:
-    """Each can be put into a hermes.yaml as it stands, and the engine takes the options in it."""
+    """The engine accepts the options."""
     seen = {}
     for number, text in enumerate(unnamed("yaml")):
         file = tmp_path / f"{number}.yaml"
@@ -94,7 +92,6 @@ def test_settings_are_valid(followed: Path, tmp_path: Path) -> None:
 
 
 def test_an_option_on_the_page_is_refused_in_a_sentence(followed: Path, tmp_path: Path) -> None:
-    """The engine's own, beside the line."""
     (tmp_path / "hermes.yaml").write_text("context:\n  engine: newest_turns\n  options: {keep: 3}\n")
     refused = hermes("--config", str(tmp_path / "hermes.yaml"), "config", "check")
     assert refused.returncode == 2
@@ -102,7 +99,6 @@ def test_an_option_on_the_page_is_refused_in_a_sentence(followed: Path, tmp_path
 
 
 def test_the_tests_on_the_page_pass(followed: Path) -> None:
-    """As a person runs them."""
     for text in unnamed("python"):
         file = followed / "test_from_the_page.py"
         file.write_text(text)
@@ -111,7 +107,6 @@ def test_the_tests_on_the_page_pass(followed: Path) -> None:
 
 
 def test_the_tool_of_an_engine_answers(followed: Path) -> None:
-    """What was summarised is found again."""
     (engine,) = make_engines(followed, name="recall", window=4_000)
     said = chat(60, words=50)
     kept = engine.compress(said)
@@ -124,7 +119,6 @@ def test_the_tool_of_an_engine_answers(followed: Path) -> None:
 
 
 def test_the_general_plugin_registers_everything(followed: Path) -> None:
-    """A tool, a command, a hook, and an engine that is made anew for each conversation."""
     plugins = load_plugins(followed, ["office"])
     assert list(plugins.tools) == ["opening_hours"]
     assert [command.name for command in plugins.commands] == ["count"]
@@ -133,15 +127,13 @@ def test_the_general_plugin_registers_everything(followed: Path) -> None:
     assert one.context_length == 8_000
 
 
-def test_every_event_stands_in_the_table() -> None:
-    """With all its data, and no event stands there that does not exist."""
+def test_every_event_is_in_the_table() -> None:
     rows = re.findall(r"^\| `(\w+_\w+)` \| ((?:`\w+`(?:, )?)+|none) \|$", PAGE, re.MULTILINE)
     assert {event: tuple(re.findall(r"`(\w+)`", data)) for event, data in rows} == dict(EVENTS)
     assert f"together have {TIME_LIMIT:g} seconds" in PAGE
 
 
 def test_the_contract_suite_runs_over_engines_on_the_path(followed: Path) -> None:
-    """Those of the page pass all of it."""
     path = os.pathsep.join([str(followed), str(ROOT)])
     suite = str(ROOT / "tests" / "contract" / "engines" / "test_context_engine.py")
     ran = _pytest(suite, "-k", "newest_turns or recall", "-p", "no:cacheprovider", PYTHONPATH=path)
@@ -161,7 +153,6 @@ def _pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_deadlines_in_the_docs_are_those_in_the_code() -> None:
-    """A table that an author relies on."""
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (\d+)\b", PAGE, re.MULTILINE)
     told = {name: float(seconds) for names, seconds in rows for name in re.findall(r"\w+", names)}
     assert told == DEADLINES

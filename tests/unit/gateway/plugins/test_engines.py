@@ -1,4 +1,4 @@
-"""Selecting a context engine by name, in all the shapes strangers give them."""
+"""Selecting a context engine by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USER = {"role": "user", "content": "hello"}
 
 
 def test_an_exported_subclass(private_home: Path) -> None:
-    """Every conversation gets an instance of its own, which knows the model's window."""
+    """Each conversation gets an instance that knows the model's window."""
     write_engine(private_home, ENGINE)
     one, other = make_engines(private_home, 2)
     one.compress([USER])
@@ -37,7 +37,7 @@ def test_an_exported_subclass(private_home: Path) -> None:
 
 
 def test_relative_imports_between_modules(private_home: Path) -> None:
-    """Also late ones, inside a function, when other plugins with modules of the same names are loaded."""
+    """Late imports work, too, while other plugins have modules of the same names."""
     code = "from .engine import Engine as MyEngine\n"
     late = (
         ENGINE
@@ -53,7 +53,7 @@ def test_relative_imports_between_modules(private_home: Path) -> None:
 
 
 def test_a_registered_instance(private_home: Path) -> None:
-    """`register` is called again for each conversation; the author's number gives way to the model's window."""
+    """`register` is called for each conversation, and the model's window replaces the engine's number."""
     write_engine(private_home, ENGINE + REGISTER)
     one, other = make_engines(private_home, 2)
     assert one is not other
@@ -61,7 +61,7 @@ def test_a_registered_instance(private_home: Path) -> None:
 
 
 def test_an_instance_made_when_the_module_is_loaded(private_home: Path) -> None:
-    """`register` gives the same object at each call. Conversations still share nothing."""
+    """`register` returns the same object at each call, but conversations share nothing."""
     shared = "\nENGINE = Engine()\ndef register(ctx):\n    ctx.register_context_engine(ENGINE)\n"
     write_engine(private_home, ENGINE + shared)
     one, other = make_engines(private_home, 2)
@@ -70,7 +70,7 @@ def test_an_instance_made_when_the_module_is_loaded(private_home: Path) -> None:
 
 
 def test_an_engine_of_a_general_plugin(private_home: Path) -> None:
-    """Its tools, commands and hooks are registered once, however many conversations there are."""
+    """Its tools, commands and hooks are registered once."""
     beside = (
         "\nfrom agent.tool import ToolContext, tool\nfrom gateway.commands import Command\n"
         "@tool()\nasync def shout(ctx: ToolContext, text: str) -> str:\n    return text.upper()\n"
@@ -89,7 +89,6 @@ def test_an_engine_of_a_general_plugin(private_home: Path) -> None:
 
 @pytest.mark.parametrize("engine_line", ["ctx.register_context_engine(Engine())", "pass"])
 async def test_an_engine_in_a_folder_may_register_more(private_home: Path, engine_line: str) -> None:
-    """Its hooks count once it is selected, and only once, whether the engine is registered or exported."""
     beside = (
         f"\ncalls = []\ndef register(ctx):\n    {engine_line}\n"
         "    ctx.register_hook('turn_done', lambda message_id: calls.append(message_id))\n"
@@ -112,7 +111,7 @@ async def test_an_engine_in_a_folder_may_register_more(private_home: Path, engin
     ],
 )
 def test_a_constructor_gets_what_it_declares(private_home: Path, constructor: str, passed: object) -> None:
-    """And nothing else; a window it was not told there, it is told afterwards."""
+    """`update_model` tells the window to a constructor that does not take it."""
     write_engine(private_home, ENGINE.replace(CONSTRUCTOR, f"    {constructor}\n"))
     (engine,) = make_engines(private_home)
     assert vars(engine).get("got", {}) == passed
@@ -120,7 +119,7 @@ def test_a_constructor_gets_what_it_declares(private_home: Path, constructor: st
 
 
 def test_a_constructor_that_hands_on_what_it_gets(private_home: Path) -> None:
-    """`**kwargs` stands for what the next constructor takes: here, that of the built-in engine."""
+    """`**kwargs` accepts what the next constructor accepts."""
     code = (
         "from agent.context_compressor import ContextCompressor\n"
         "class Mine(ContextCompressor):\n    name = 'mine'\n"
@@ -133,7 +132,7 @@ def test_a_constructor_that_hands_on_what_it_gets(private_home: Path) -> None:
 
 
 def test_methods_with_fewer_arguments(private_home: Path) -> None:
-    """No `**kwargs` and no optional argument anywhere: the host passes what is declared."""
+    """The host passes only declared arguments."""
     code = (
         ENGINE.replace(", current_tokens=None, focus_topic=None", "").replace(", prompt_tokens=None", "")
         + "    def on_session_start(self, session_id):\n        self.seen.append(session_id)\n"
@@ -151,7 +150,7 @@ def test_methods_with_fewer_arguments(private_home: Path) -> None:
 
 
 def test_of_several_engines_the_one_with_the_name(private_home: Path) -> None:
-    """A package may hold a base class, helpers and a second engine; what it imports from us is not its own."""
+    """Imported engine classes do not count."""
     code = (
         f"{ENGINE}\nfrom agent.context_compressor import ContextCompressor\n"
         "class Other(Engine):\n    name = 'other'\n"
@@ -167,7 +166,6 @@ def test_of_several_engines_the_one_with_the_name(private_home: Path) -> None:
 
 
 def test_the_default_is_always_built_in(private_home: Path) -> None:
-    """Nothing that calls itself `compressor` takes its place."""
     write_engine(private_home, ENGINE.replace("mine", "compressor"), "compressor")
     built_in = ContextCompressor(8_000)
     make = engine_factory(
@@ -180,7 +178,7 @@ def test_the_default_is_always_built_in(private_home: Path) -> None:
 
 
 def test_the_order_of_places(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The project, also where another wheel has added to it, then the state directory, then plugins."""
+    """The project and its namespace, the state directory, then plugins."""
     label = "\n    label = '{}'\n"
     write_plugin(private_home, ENGINE + label.format("plugin") + REGISTER)
     plugins = load_plugins(private_home, ["acme"])
@@ -224,7 +222,7 @@ def test_the_order_of_places(private_home: Path, tmp_path: Path, monkeypatch: py
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_a_start_up_error(private_home: Path, code: str, reason: str, story: str) -> None:
-    """It names the folder, the places searched and the line of the fault, and nothing takes its place."""
+    """The message names the folder, the searched places and the line."""
     folder = write_engine(private_home, code)
     with pytest.raises(EngineBroken) as raised:
         make_engines(private_home)
@@ -240,7 +238,6 @@ def test_a_broken_engine_is_a_start_up_error(private_home: Path, code: str, reas
 
 
 def test_half_loaded_modules_are_forgotten(private_home: Path) -> None:
-    """A package that failed leaves nothing behind that a later import could find."""
     write_engine(private_home, "from . import half_loaded\nimport no_such_library\n", half_loaded="")
     with pytest.raises(EngineBroken):
         make_engines(private_home)
@@ -248,14 +245,13 @@ def test_half_loaded_modules_are_forgotten(private_home: Path) -> None:
 
 
 def test_a_folder_without_code(private_home: Path) -> None:
-    """It is there, so it is meant; it is not passed over in silence."""
     (private_home / "plugins" / "context_engine" / "mine").mkdir(parents=True)
     with pytest.raises(EngineBroken, match=r"it has no __init__\.py"):
         make_engines(private_home)
 
 
 def test_an_unknown_engine_is_a_start_up_error(private_home: Path) -> None:
-    """With the nearest name, the folders searched and the plugins that are not enabled."""
+    """The message has the nearest name, the searched folders and the disabled plugins."""
     write_plugin(private_home, ENGINE + REGISTER)
     with pytest.raises(UnknownEngine) as raised:
         make_engines(private_home, name="slidingwindow")
@@ -268,14 +264,13 @@ def test_an_unknown_engine_is_a_start_up_error(private_home: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../mine", "", ".", "context_engine", "__pycache__"])
 def test_a_name_never_leads_elsewhere(private_home: Path, name: str) -> None:
-    """Only plain folder names are names of engines."""
     write(private_home / "plugins" / "mine", ENGINE)
     with pytest.raises(UnknownEngine):
         make_engines(private_home, name=name)
 
 
 def test_an_engine_that_fails_later_says_so(private_home: Path) -> None:
-    """The person whose message it was reads which engine, not a bug of Hermes."""
+    """The error names the engine."""
     limited = "\nmade = []\nclass Mine(Engine):\n    def __init__(self):\n        made.append(1)\n"
     write_engine(private_home, ENGINE + limited + "        assert len(made) < 4, 'no more'\n")
     with pytest.raises(EngineBroken, match="no more"):
@@ -283,7 +278,7 @@ def test_an_engine_that_fails_later_says_so(private_home: Path) -> None:
 
 
 def test_two_engines_of_one_folder(private_home: Path) -> None:
-    """The second registration is refused with a warning, at the start and not again with each conversation."""
+    """The warning is logged once."""
     two = "    ctx.register_context_engine(Second())\n\nclass Second(Engine):\n    name = 'second'\n"
     write_engine(private_home, ENGINE + REGISTER + two)
     with capture_logs() as logs:
@@ -308,7 +303,7 @@ def test_two_engines_of_one_folder(private_home: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_problem_of_an_engine_is_a_finding(private_home: Path, body: str, finding: str) -> None:
-    """`hermes doctor` reports it, whatever `problem()` does."""
+    """`problem()` may raise or hang."""
     write_engine(private_home, f"{ENGINE}\n    def problem(self):\n        {body}\n")
     found = engine_problem("mine", home=private_home, plugins=Plugins(), seconds=0.2)
     assert found.startswith(finding) and bool(found) == bool(finding)

@@ -1,4 +1,4 @@
-"""An engine that cannot be used: the built-in one takes its place, and everything that reports says so."""
+"""The built-in engine replaces an engine that cannot be used, and every report says so."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def status_of(client: WebClient) -> str:
     ],
 )
 async def test_the_built_in_engine_takes_over_loudly(tmp_path: Path, code: str | None, reason: str) -> None:
-    """At the start, in the log, in `/status` and for `hermes status`; nothing the engine brought along is left."""
+    """The start, the log, `/status` and `hermes status` say so, and no registration of the engine is left."""
     home = tmp_path / "home"
     if code is not None:
         write_engine(home, code)
@@ -97,7 +97,7 @@ async def test_the_built_in_engine_takes_over_loudly(tmp_path: Path, code: str |
     ],
 )
 def test_the_checks_fail(private_home: Path, engine: str, words: list[str]) -> None:
-    """`config check` and doctor, with the reason; nobody has to read a log."""
+    """`config check` and doctor name the reason."""
     write_engine(private_home, "x = 1 / 0\n", "torn")
     file = private_home / "hermes.yaml"
     file.write_text(yaml.safe_dump({"context": {"engine": engine}}))
@@ -112,7 +112,6 @@ def test_the_checks_fail(private_home: Path, engine: str, words: list[str]) -> N
 
 
 def test_a_question_in_the_terminal_says_it_too(private_home: Path) -> None:
-    """`hermes chat` runs the agent itself where no gateway runs."""
     private_home.mkdir()
     with FakeOpenAI().in_thread() as world:
         (private_home / "hermes.yaml").write_text(yaml.safe_dump(engine_config(world, "nosuch")))
@@ -122,7 +121,6 @@ def test_a_question_in_the_terminal_says_it_too(private_home: Path) -> None:
 
 
 def test_config_check_names_a_plugin_that_would_stop_the_start(private_home: Path) -> None:
-    """What `hermes run` refuses, the check refuses."""
     write_plugin(private_home, "import no_such_library\n", "bad")
     file = private_home / "hermes.yaml"
     file.write_text(yaml.safe_dump({"plugins": {"enabled": ["bad", "gone"]}}))
@@ -133,7 +131,7 @@ def test_config_check_names_a_plugin_that_would_stop_the_start(private_home: Pat
 
 
 async def test_a_second_registration_is_said_at_the_start(tmp_path: Path) -> None:
-    """With the names of both, whether another plugin or another folder came first."""
+    """The notice names both engines."""
     home = tmp_path / "home"
     write_plugin(home, ENGINE + REGISTER, "zeta")
     write_plugin(home, ENGINE + REGISTER, "acme")
@@ -156,7 +154,6 @@ HANGS = "import threading\nfrom pathlib import Path\nPath({marker!r}).touch()\nt
 
 @pytest.mark.parametrize("where", ["import", "constructor"])
 def test_an_engine_that_hangs_is_replaced(private_home: Path, where: str) -> None:
-    """It is abandoned after its time, and the built-in engine takes its place."""
     hangs = "__import__('threading').Event().wait()"
     code = f"{hangs}\n" if where == "import" else ENGINE.replace("self.seen = []", hangs)
     write_engine(private_home, code)
@@ -175,7 +172,6 @@ def test_an_engine_that_hangs_is_replaced(private_home: Path, where: str) -> Non
 
 
 def test_a_plugin_that_hangs_is_refused(private_home: Path) -> None:
-    """As one that raises an error."""
     write_plugin(private_home, "def register(ctx):\n    __import__('threading').Event().wait()\n")
     with pytest.raises(PluginBroken, match=r"it was not loaded within 0\.2 seconds"):
         load_plugins(private_home, ["acme"], seconds=0.2)
@@ -183,7 +179,6 @@ def test_a_plugin_that_hangs_is_refused(private_home: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["engine", "plugin"])
 def test_ctrl_c_ends_a_start_that_hangs(private_home: Path, tmp_path: Path, kind: str) -> None:
-    """A stop waits for no code of others."""
     marker = tmp_path / "hangs"
     code = HANGS.format(marker=str(marker))
     settings: dict[str, Any] = {"platforms": {"web": {"port": 0}}}

@@ -1,4 +1,4 @@
-"""General plugins: only those that are enabled, each with what it registers, and a broken one stops the start."""
+"""General plugins: only enabled ones run, and a broken one stops the start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def register(ctx):
 
 
 def test_nothing_is_loaded_that_is_not_enabled(private_home: Path) -> None:
-    """Its code is not even run, neither at the start nor for the list."""
     write_plugin(private_home, "raise RuntimeError('run without being asked')\n")
     assert load_plugins(private_home, []).names == []
     _, (info,) = survey_plugins(private_home, [])
@@ -46,7 +45,6 @@ def test_nothing_is_loaded_that_is_not_enabled(private_home: Path) -> None:
 
 
 def test_an_enabled_plugin_registers(private_home: Path) -> None:
-    """With modules of its own, and knowing its name."""
     code = "from .parts import shout\ndef register(ctx):\n    assert ctx.name == 'acme'\n    ctx.register_tool(shout)\n"
     write_plugin(private_home, code, parts=TOOL.format(name="shout"))
     plugins = load_plugins(private_home, ["acme", "acme"])
@@ -55,7 +53,7 @@ def test_an_enabled_plugin_registers(private_home: Path) -> None:
 
 
 def test_an_unknown_plugin(private_home: Path) -> None:
-    """The nearest name is suggested; the folder of engines is no plugin."""
+    """The message suggests the nearest name; the folder of engines is not a plugin."""
     write_plugin(private_home, "")
     write_engine(private_home, ENGINE)
     with pytest.raises(UnknownPlugin, match="Did you mean `acme`") as raised:
@@ -85,7 +83,7 @@ def test_an_unknown_plugin(private_home: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_broken_plugin_is_a_start_up_error(private_home: Path, code: str, reason: str, line: str) -> None:
-    """It names the plugin, its folder and the line of the fault. The list says the same and goes on."""
+    """The message names the plugin, its folder and the line; the list shows the same."""
     folder = write_plugin(private_home, code)
     with pytest.raises(PluginBroken) as raised:
         load_plugins(private_home, ["acme"])
@@ -102,7 +100,6 @@ def test_a_broken_plugin_is_a_start_up_error(private_home: Path, code: str, reas
     [(None, "it has no plugin.yaml"), ("a: [", "cannot be read"), ("- a", "must contain a mapping")],
 )
 def test_the_manifest_is_needed(private_home: Path, manifest: str | None, reason: str) -> None:
-    """A general plugin says what it is."""
     write_plugin(private_home, "def register(ctx):\n    pass\n", manifest=manifest)
     with pytest.raises(PluginBroken, match=reason):
         load_plugins(private_home, ["acme"])
@@ -111,7 +108,7 @@ def test_the_manifest_is_needed(private_home: Path, manifest: str | None, reason
 
 
 def test_two_plugins_with_the_same_tool(private_home: Path) -> None:
-    """The second cannot be loaded beside the first; alone it can."""
+    """The second one can only be loaded alone."""
     for name in ("acme", "zeta"):
         write_plugin(private_home, TOOL.format(name="shout"), name)
     with pytest.raises(PluginBroken, match=r"`zeta`.*a tool named `shout` already exists"):
@@ -165,7 +162,7 @@ def register(ctx):
 
 
 async def test_commands_as_other_hosts_register_them(private_home: Path) -> None:
-    """A name, a function of the text behind it and a description; what the function raises is told in a sentence."""
+    """An error of the function is shown as a sentence."""
     write_plugin(private_home, HANDLER)
     plugins = await asyncio.to_thread(load_plugins, private_home, ["acme"])
     commands = {command.name: command for command in plugins.commands}
@@ -196,7 +193,7 @@ async def test_commands_as_other_hosts_register_them(private_home: Path) -> None
 
 
 def test_the_first_engine_stays(private_home: Path) -> None:
-    """The order of `plugins.enabled` decides; the second is refused with a warning and the rest of it counts."""
+    """The second is refused with a warning; its other registrations count."""
     write_plugin(private_home, ENGINE + REGISTER, "zeta")
     other = ENGINE.replace('"mine"', '"other"') + TOOL.format(name="shout")
     write_plugin(private_home, other + "    ctx.register_context_engine(Engine())\n", "acme")
@@ -210,7 +207,6 @@ def test_the_first_engine_stays(private_home: Path) -> None:
 
 
 def test_a_plugin_that_is_enabled_and_gone(private_home: Path) -> None:
-    """It is listed, because it keeps Hermes from starting."""
     _, (info,) = survey_plugins(private_home, ["gone"])
     assert (info.name, info.enabled) == ("gone", True)
     assert "There is no `gone`" in info.problem

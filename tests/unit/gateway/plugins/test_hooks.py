@@ -1,4 +1,4 @@
-"""Hooks hear what happens and can disturb none of it."""
+"""Hooks get the events and cannot disturb them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hooks_of(*callbacks: Callable[..., Any], seconds: float = 30.0) -> Hooks:
 
 
 async def test_a_plugin_hears_what_it_asked_for(private_home: Path) -> None:
-    """Functions and async functions, with the data they name, and only for their event."""
+    """Functions and async functions get the data they declare."""
     code = """
 from gateway.commands import Command
 
@@ -56,12 +56,11 @@ def register(ctx):
 
 
 async def test_without_hooks_nothing_happens() -> None:
-    """Most people have none."""
     await Plugins().hooks.emit("gateway_stopped")
 
 
 async def test_a_failing_hook_is_logged_and_no_more() -> None:
-    """The others are called, whatever one does: also if it tries to end the process."""
+    """The other hooks are called, also after SystemExit."""
     heard: list[str] = []
 
     def leave() -> None:
@@ -101,7 +100,6 @@ async def test_a_failing_hook_is_logged_and_no_more() -> None:
 
 
 async def test_a_hook_is_called_again_after_threads_could_not_be_started() -> None:
-    """A thread that never ran does not count against the hook's threads."""
     freed, heard = threading.Event(), threading.Event()
     idle = [run_in_daemon_thread(lambda: freed.wait(30), "holds an idle thread") for _ in range(8)]
     hooks = hooks_of(heard.set)
@@ -121,14 +119,13 @@ async def test_a_hook_is_called_again_after_threads_could_not_be_started() -> No
 
 
 async def test_a_function_runs_beside_the_event_loop() -> None:
-    """A slow one holds up nobody else's conversation."""
     where: list[int] = []
     await hooks_of(lambda: where.append(threading.get_ident())).emit("turn_done", **DONE)
     assert where and where != [threading.get_ident()]
 
 
 async def test_a_late_hook_is_left_behind() -> None:
-    """The event goes on after the time limit: an async function is cancelled, a thread is left alone."""
+    """An async function is cancelled; a thread continues."""
     never, freed = asyncio.Event(), threading.Event()
     ends: list[str] = []
 
@@ -151,7 +148,6 @@ async def test_a_late_hook_is_left_behind() -> None:
 
 
 async def test_a_hook_that_never_returns_gets_no_more_threads() -> None:
-    """Until it comes back."""
     freed, calls = threading.Event(), threading.Semaphore(0)
 
     def hang() -> None:
@@ -168,7 +164,6 @@ async def test_a_hook_that_never_returns_gets_no_more_threads() -> None:
 
 
 async def test_a_turn_that_is_stopped_takes_its_hooks_along() -> None:
-    """Whoever waits for the hooks can be cancelled."""
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
@@ -197,18 +192,17 @@ async def test_a_turn_that_is_stopped_takes_its_hooks_along() -> None:
     ids=lambda event: type(event).__name__,
 )
 def test_turn_events_carry_what_was_promised(event: TurnEvent) -> None:
-    """Where it happened, which the gateway adds to each, and the rest; never what people said."""
+    """They never contain messages."""
     told = hook_for(event)
     assert told is not None
     name, data = told
     assert {"conversation_id", "message_id", "platform", *data} == set(EVENTS[name])
 
 
-def test_other_turn_events_are_no_hooks() -> None:
-    """Text as it arrives would wake every plugin many times a second."""
+def test_other_turn_events_have_no_hook() -> None:
     assert hook_for(TextDelta("hi")) is None
 
 
 def test_every_event_is_described() -> None:
-    """The type that checks our own calls and the table that plugins rely on name the same events."""
+    """The type and the table name the same events."""
     assert set(EVENTS) == set(get_args(Event))

@@ -1,4 +1,4 @@
-"""A hostile engine inside the real process: it answers, tells once, lives on and can be stopped."""
+"""A hostile engine inside the real process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ IN_SESSION = (
     ],
 )
 async def test_a_hostile_engine_cannot_hurt(tmp_path: Path, deed: str, methods: str) -> None:
-    """Each message is stored and answered, the person is told once, and the process ends when it is asked to."""
+    """Each message is stored and answered, the person is told once, and the process can be stopped."""
     code = HOSTILE.format(deed=deed, methods=methods)
     due = "\n    def should_compress(self, prompt_tokens=None):\n        return True\n"
     write_engine(tmp_path / "home", "from .parts import Hostile\n", base=ENGINE + due, parts=code)

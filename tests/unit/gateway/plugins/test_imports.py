@@ -1,4 +1,4 @@
-"""The engines that come with Hermes use of it what `docs/context-engines.md` offers to every engine, and no more."""
+"""The engines of Hermes import only modules that `docs/context-engines.md` offers to every engine."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ENGINES = sorted(
 
 
 def offered() -> set[str]:
-    """The modules in the table of the page."""
+    """Return the modules in the table of the page."""
     section = PAGE.partition("\n## What an engine may import\n")[2].partition("\n## ")[0]
     return set(re.findall(r"^\| `([\w.]+)` \|", section, re.MULTILINE))
 
 
 def imported(code: str) -> Iterator[str]:
-    """Modules of ours that it imports, anywhere in it; names taken from a package may be modules, too."""
+    """Return the modules of Hermes that an engine imports."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -54,7 +54,6 @@ def not_offered(code: str) -> list[str]:
 
 
 def test_the_table_names_modules_that_exist() -> None:
-    """And the contract is one of them."""
     assert ContextEngine.__module__ in offered()
     for module in offered():
         place = ROOT.joinpath(*module.split("."))
@@ -63,7 +62,6 @@ def test_the_table_names_modules_that_exist() -> None:
 
 @pytest.mark.parametrize("folder", ENGINES, ids=lambda folder: folder.name)
 def test_an_engine_imports_only_what_is_offered(folder: Path) -> None:
-    """Whoever copies it can rely on all of that."""
     files = sorted(folder.rglob("*.py"))
     assert files
     for file in files:
@@ -86,11 +84,9 @@ def test_an_engine_imports_only_what_is_offered(folder: Path) -> None:
     ],
 )
 def test_other_modules_are_noticed(line: str) -> None:
-    """In whatever way they are imported."""
     assert len(not_offered(line)) == 1
 
 
 def test_what_is_offered_is_accepted() -> None:
-    """Packages with all that is in them, and modules by either way to name them."""
     lines = "from agent import tokens\nimport agent.compression.ledger\nfrom .engine import E\nimport json"
     assert not_offered(lines) == []

@@ -1,4 +1,4 @@
-"""`context.options`: what a person tells the engine, and what the engine says to it."""
+"""`context.options` and the engine that gets them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(command: Any, *arguments: str) -> Result:
 
 
 def test_an_engine_gets_what_it_declares(private_home: Path) -> None:
-    """Each conversation's engine has a copy of its own; without options it gets none, rather than nothing."""
+    """Each conversation gets a copy; without options the argument is an empty mapping."""
     write_engine(private_home, WITH_OPTIONS)
     make = factory(private_home, {"depth": 3, "names": ["a"]})
     one, other = make(), make()
@@ -62,8 +62,8 @@ def test_an_engine_gets_what_it_declares(private_home: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [ENGINE, WITH_OPTIONS + REGISTER.replace("200000", "1, options={}")])
-def test_options_that_nobody_takes_are_a_mistake_in_the_configuration(private_home: Path, code: str) -> None:
-    """Not declared, or the engine is made by `register`; the line is named, and no traceback shown."""
+def test_unused_options_are_an_error_in_the_configuration(private_home: Path, code: str) -> None:
+    """The message names the line, without a traceback."""
     write_engine(private_home, code)
     with pytest.raises(
         ConfigError, match=r"hermes\.yaml:7: context\.options: the engine `mine` takes none; "
@@ -73,7 +73,6 @@ def test_options_that_nobody_takes_are_a_mistake_in_the_configuration(private_ho
 
 
 def test_a_plugin_that_registers_an_engine_takes_no_options(private_home: Path) -> None:
-    """The plugin itself makes the engine, so there is no constructor to give them to."""
     write_plugin(private_home, ENGINE + REGISTER)
     loaded = load_plugins(private_home, ["acme"])
     with pytest.raises(ConfigError, match="takes none"):
@@ -81,7 +80,6 @@ def test_a_plugin_that_registers_an_engine_takes_no_options(private_home: Path) 
 
 
 def test_the_built_in_engine_has_settings_of_its_own(private_home: Path) -> None:
-    """`compression` is the place for them."""
     with pytest.raises(
         ConfigError, match=r"hermes.yaml:7: context.options: the engine `compressor` takes none"
     ):
@@ -97,7 +95,7 @@ def test_the_built_in_engine_has_settings_of_its_own(private_home: Path) -> None
 
 
 def test_an_engine_refuses_in_its_own_words(private_home: Path) -> None:
-    """A ValueError is an answer; what only derives from one is an accident, and has a traceback."""
+    """Only a plain ValueError is a refusal; its subclasses are bugs with a traceback."""
     write_engine(private_home, WITH_OPTIONS)
     with pytest.raises(ConfigError) as refused:
         factory(private_home, {"dept": 3})
@@ -116,14 +114,12 @@ def test_an_engine_refuses_in_its_own_words(private_home: Path) -> None:
 
 
 def test_a_value_error_of_an_engine_without_options_is_a_fault(private_home: Path) -> None:
-    """It cannot be about them."""
     write_engine(private_home, f"{ENGINE}\nclass Mine(Engine):\n    def __init__(self):\n        int('x')\n")
     with pytest.raises(EngineBroken, match="invalid literal"):
         factory(private_home)
 
 
 def test_config_check_asks_the_engine(private_home: Path, file: Path) -> None:
-    """What would keep Hermes from starting is a mistake now."""
     write_engine(private_home, WITH_OPTIONS)
     assert run(config, "check").exit_code == 0
     file.write_text(file.read_text().replace("depth", "dept"))
@@ -135,7 +131,7 @@ def test_config_check_asks_the_engine(private_home: Path, file: Path) -> None:
 
 
 def test_use_leaves_a_file_alone_that_the_engine_would_refuse(private_home: Path, file: Path) -> None:
-    """The options in it are another engine's; with this one Hermes would not start any more."""
+    """The options are for another engine."""
     write_engine(private_home, WITH_OPTIONS)
     before = file.read_text()
     for name in ("compressor", "sliding_window"):
@@ -149,7 +145,7 @@ def test_use_leaves_a_file_alone_that_the_engine_would_refuse(private_home: Path
 
 
 def test_the_list_tries_the_active_engine_with_its_options(private_home: Path) -> None:
-    """The others are not tried with options that are not theirs."""
+    """The other engines are tested without options."""
     write_engine(private_home, WITH_OPTIONS)
     write_engine(private_home, WITH_OPTIONS.replace('"mine"', '"other"'), "other")
     listed = available_engines(private_home, Plugins(), active="mine", options={"dept": 3})
@@ -163,7 +159,6 @@ def test_the_list_tries_the_active_engine_with_its_options(private_home: Path) -
 def test_a_value_from_a_variable_is_not_shown(
     private_home: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a key; only the engine knows."""
     monkeypatch.setenv("NOTEBOOK", "hush-hush")
     file.write_text(file.read_text() + "    names: [a, '${NOTEBOOK}']\n    place: ${NOTEBOOK}\n")
     shown = run(config, "show").output
@@ -172,8 +167,7 @@ def test_a_value_from_a_variable_is_not_shown(
     assert "hush-hush" not in shown
 
 
-def test_anything_may_stand_under_options(file: Path) -> None:
-    """Also deep down; emptied, there are none."""
+def test_options_may_hold_any_value(file: Path) -> None:
     file.write_text("context:\n  options:\n    a: {b: [1, {c: 2026-01-01}]}\n")
     assert list(load(file).config.context.options["a"]) == ["b"]
     file.write_text("context:\n  options:\n    # depth: 3\n")

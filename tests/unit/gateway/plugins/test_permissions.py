@@ -27,7 +27,7 @@ def plugin(private_home: Path) -> Path:
 
 
 def give_to_a_group(path: Path) -> None:
-    """One that has other members."""
+    """Give the path to a group that has other members."""
     if os.geteuid() != 0:
         pytest.skip("needs to give a file to a group")
     os.chown(path, -1, next(user.pw_gid for user in pwd.getpwall() if user.pw_uid and user.pw_gid))
@@ -40,7 +40,7 @@ def ran(plugin: Path) -> bool:
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
 @pytest.mark.parametrize("where", ["", "__init__.py", "helper.py", "..", "../.."])
 def test_what_others_may_write_is_not_run(plugin: Path, where: str, mode: int) -> None:
-    """The folder, a file in it, the folders above it; the sentence says which, and the command that mends it."""
+    """The message names the path and the command that fixes it."""
     target = (plugin / where).resolve()
     target.chmod(mode)
     if mode == 0o775:
@@ -57,7 +57,7 @@ def test_what_others_may_write_is_not_run(plugin: Path, where: str, mode: int) -
 
 
 def test_what_only_the_own_group_may_write_is_run(plugin: Path) -> None:
-    """Where each user has a group of their own, new files are often writable for it."""
+    """Many systems give each user a group and make new files writable for it."""
     if os.geteuid() != 0:
         pytest.skip("needs to give a file to a group")
     alone = next(
@@ -78,7 +78,7 @@ def test_what_only_the_own_group_may_write_is_run(plugin: Path) -> None:
 
 @pytest.mark.parametrize("where", ["", "helper.py", "..", "../.."])
 def test_what_an_unknown_group_may_write_is_run_with_a_warning(plugin: Path, where: str) -> None:
-    """A volume in a container often belongs to a group that only the cluster knows."""
+    """A volume in a container often belongs to such a group."""
     if os.geteuid() != 0:
         pytest.skip("needs to give a file to a group")
     home, target = plugin.parents[1], (plugin / where).resolve()
@@ -93,7 +93,6 @@ def test_what_an_unknown_group_may_write_is_run_with_a_warning(plugin: Path, whe
 
 
 def test_an_engine_that_an_unknown_group_may_write(private_home: Path) -> None:
-    """It is used, and the owner learns of it."""
     if os.geteuid() != 0:
         pytest.skip("needs to give a file to a group")
     folder = write_engine(private_home, ENGINE)
@@ -107,7 +106,7 @@ def test_an_engine_that_an_unknown_group_may_write(private_home: Path) -> None:
 
 
 def test_a_folder_above_the_state_directory(tmp_path: Path) -> None:
-    """Who may rename the state directory can put another in its place, except in a folder such as /tmp."""
+    """A user who can rename the state directory can replace it, except in a sticky folder."""
     above = tmp_path / "above"
     plugin = write_plugin(above / "home", CODE)
     above.chmod(0o777)
@@ -119,7 +118,6 @@ def test_a_folder_above_the_state_directory(tmp_path: Path) -> None:
 
 
 def test_what_a_link_leads_to(private_home: Path, tmp_path: Path) -> None:
-    """It is the code behind the link that runs: of the folder, and of a module in it."""
     code = write(tmp_path / "elsewhere" / "acme", CODE)
     (private_home / "plugins").mkdir(parents=True)
     (private_home / "plugins" / "acme").symlink_to(code)
@@ -140,7 +138,6 @@ def test_what_a_link_leads_to(private_home: Path, tmp_path: Path) -> None:
 
 
 def test_what_belongs_to_another_user(plugin: Path) -> None:
-    """Its owner could change it at any time."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     for target in (plugin / "helper.py", plugin, plugin.parent):
@@ -153,7 +150,7 @@ def test_what_belongs_to_another_user(plugin: Path) -> None:
 
 
 def test_an_engine_that_others_may_write(private_home: Path) -> None:
-    """It counts as broken, so the built-in one takes its place; the list says why."""
+    """It counts as broken, and the built-in engine replaces it."""
     folder = write_engine(private_home, ENGINE)
     folder.chmod(0o777)
     with pytest.raises(EngineBroken, match=f"other users can change {folder};"):
@@ -165,7 +162,6 @@ def test_an_engine_that_others_may_write(private_home: Path) -> None:
 
 
 def test_endless_links(plugin: Path) -> None:
-    """A link to the folder itself, and one to nowhere."""
     (plugin / "again").symlink_to(plugin)
     (plugin / "nowhere").symlink_to("/does/not/exist")
     assert load_plugins(plugin.parents[1], ["acme"]).names == ["acme"]

@@ -1,4 +1,4 @@
-"""Plugins inside the real gateway: a stranger's engine runs unchanged, and a plugin that cannot run stops the start."""
+"""Plugins inside the real gateway."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def contents(request: Any) -> list[str]:
 
 @pytest.mark.parametrize("place", ["folder", "general plugin"])
 async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> None:
-    """It compacts, its tool is offered and answered, and two conversations have an engine each."""
+    """It compacts, its tool works, and each conversation has its own instance."""
     home = tmp_path / "home"
     more: dict[str, Any] = {}
     if place == "folder":
@@ -85,7 +85,7 @@ async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> 
 
 
 async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
-    """The provider gets it behind the message, turn after turn; nobody else sees it, and no provider our ids."""
+    """Only the provider gets it, behind the message, and without ids."""
     hint = "    def hint(self, messages):\n        return f'[xylophone {len(messages)}]'\n"
     write_engine(tmp_path / "home", ENGINE + hint)
     async with (
@@ -114,7 +114,7 @@ async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
 
 
 async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> None:
-    """Thirty messages through a window that holds about six of them; no request is too large."""
+    """Thirty messages pass through a window for about six."""
     async with (
         FakeOpenAI(context_length=2_000) as world,
         hermes(tmp_path / "home", engine_config(world, "sliding_window")) as process,
@@ -149,7 +149,7 @@ async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> 
 def test_what_cannot_run_stops_the_start(
     private_home: Path, settings: dict[str, Any], words: list[str]
 ) -> None:
-    """Exit code 2 and a sentence. An engine that cannot run is another matter: see `test_fallback.py`."""
+    """The exit code is 2. For engines see `test_fallback.py`."""
     write_engine(private_home, WITH_OPTIONS)
     write_plugin(private_home, "import no_such_library\n", "bad")
     file = private_home / "hermes.yaml"
@@ -161,7 +161,6 @@ def test_what_cannot_run_stops_the_start(
 
 
 async def test_hooks_hear_the_turns(tmp_path: Path) -> None:
-    """With ids and without what was said."""
     code = """
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Engines are found where wheels are installed: ours, and those that others add to the namespace."""
+"""Engines of installed wheels are found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """What pip would put into site-packages."""
+    """Install the wheels as pip would."""
     target = tmp_path / "site-packages"
     with zipfile.ZipFile(build_wheel(ROOT, tmp_path)) as wheel:
         wheel.extractall(target)
@@ -27,7 +27,6 @@ def installed(tmp_path: Path) -> Path:
 
 
 def test_engines_of_wheels(installed: Path, tmp_path: Path) -> None:
-    """The example comes with ours, and another wheel's engine stands beside it, in a folder of its own."""
     other = tmp_path / "other"
     write(other / "plugins" / "context_engine" / "mine", ENGINE)
     shown = subprocess.run(

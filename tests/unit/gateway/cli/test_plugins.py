@@ -1,4 +1,4 @@
-"""`hermes plugins` as a process: what is shown, what is written, what is refused."""
+"""`hermes plugins` as a process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current directory without a hermes.yaml: nothing may be written into the source tree."""
+    """Change to a directory without a hermes.yaml."""
     directory = tmp_path / "elsewhere"
     directory.mkdir()
     monkeypatch.chdir(directory)
@@ -36,7 +36,7 @@ def file(private_home: Path) -> Path:
 
 
 def test_a_new_installation() -> None:
-    """The default is active, the example is there to be chosen, and nobody is asked through a pipe."""
+    """The default engine is active, and a pipe is asked no question."""
     shown = hermes("plugins")
     assert shown.returncode == 0, shown.stderr
     lines = [line.rstrip() for line in shown.stdout.splitlines()]
@@ -46,7 +46,6 @@ def test_a_new_installation() -> None:
 
 
 def test_the_list_says_what_is_wrong(private_home: Path, file: Path) -> None:
-    """Broken plugins and engines, those that are not enabled, and an engine in use that does not exist."""
     write_plugin(private_home, "", "idle")
     write_plugin(private_home, "import no_such_library\n", "bad")
     write_plugin(private_home, "print('hello')\n" + ENGINE + REGISTER, "good")
@@ -68,7 +67,7 @@ def test_the_list_says_what_is_wrong(private_home: Path, file: Path) -> None:
 
 
 def test_the_list_for_machines(private_home: Path) -> None:
-    """With folders and tracebacks, and nothing that a plugin prints."""
+    """The JSON has folders and tracebacks, but no output of plugins."""
     folder = write_engine(private_home, "print('hello')\nx = 1 / 0\n", "torn")
     listed = json.loads(hermes("plugins", "list", "--json").stdout)
     assert listed["plugins"] == []
@@ -78,7 +77,7 @@ def test_the_list_for_machines(private_home: Path) -> None:
 
 
 def test_use_writes_one_value(file: Path) -> None:
-    """Comments stay, and the person learns that Hermes has to be restarted."""
+    """Comments stay, and the answer says to restart Hermes."""
     used = hermes("plugins", "use", "sliding_window")
     assert used.returncode == 0, used.stderr
     assert f"Wrote context.engine: sliding_window to {file}. Restart Hermes" in used.stdout
@@ -91,7 +90,7 @@ def test_use_writes_one_value(file: Path) -> None:
 
 
 def test_use_without_a_file_makes_one(private_home: Path) -> None:
-    """A copy of the documented default, in the state directory."""
+    """It copies the shipped file into the state directory."""
     assert hermes("plugins", "use", "sliding_window").returncode == 0
     written = (private_home / "hermes.yaml").read_text()
     assert written == SHIPPED.read_text().replace("engine: compressor", "engine: sliding_window")
@@ -106,7 +105,7 @@ def test_use_without_a_file_makes_one(private_home: Path) -> None:
     ],
 )
 def test_use_refuses_what_would_not_start(private_home: Path, file: Path, name: str, complaint: str) -> None:
-    """Exit code 2, with the folders searched; the file is as it was."""
+    """The exit code is 2, and the file stays as it was."""
     write_engine(private_home, "x = 1 / 0\n", "torn")
     write_engine(private_home, ENGINE, "renamed")
     before = file.read_text()
@@ -119,7 +118,7 @@ def test_use_refuses_what_would_not_start(private_home: Path, file: Path, name: 
 
 
 def test_a_broken_plugin_does_not_lock_one_out(private_home: Path, file: Path) -> None:
-    """With it enabled Hermes does not start, so everything that mends this must work."""
+    """Commands that repair the configuration work while Hermes cannot start."""
     write_plugin(private_home, "import no_such_library\n", "bad")
     file.write_text("plugins: {enabled: [bad]}\ncontext: {engine: lost}\n")
     assert hermes("plugins", "use", "sliding_window").returncode == 0
@@ -129,7 +128,7 @@ def test_a_broken_plugin_does_not_lock_one_out(private_home: Path, file: Path) -
 
 
 def test_enable_and_disable(private_home: Path, file: Path) -> None:
-    """There and back again; doing it twice is no error."""
+    """Doing it twice is not an error."""
     write_plugin(private_home, ENGINE + REGISTER)
     before = file.read_text()
     assert "acme is not enabled." in hermes("plugins", "disable", "acme").stdout
@@ -149,7 +148,6 @@ def test_enable_and_disable(private_home: Path, file: Path) -> None:
 def test_enable_refuses_what_would_not_start(
     private_home: Path, file: Path, name: str, complaint: str
 ) -> None:
-    """A plugin is tried before it is written down."""
     write_plugin(private_home, "def register(ctx):\n    ctx.no_such_door()\n")
     before = file.read_text()
     refused = hermes("plugins", "enable", name)
@@ -159,7 +157,7 @@ def test_enable_refuses_what_would_not_start(
 
 
 async def test_choosing_at_a_terminal(private_home: Path, file: Path) -> None:
-    """The choices stand below `Provider Plugins`; a slip is asked again, Enter keeps what is there."""
+    """A wrong answer is asked again, and Enter keeps the engine."""
     command = [sys.executable, "-m", "gateway.cli", "--config", str(file), "plugins"]
     env = environment(private_home, PYTHONPATH=str(ROOT))
     async with Terminal.run(*command, env=env, columns=160) as terminal:
@@ -178,7 +176,7 @@ async def test_choosing_at_a_terminal(private_home: Path, file: Path) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """`hermes plugins --help` answers at once and runs nobody's code."""
+    """It runs no plugin."""
     shown = hermes("plugins", "--help")
     assert shown.returncode == 0
     for command in ("list", "use", "enable", "disable"):

@@ -1,4 +1,4 @@
-"""The example engine keeps whole turns, fits its budget, and gives every provider a valid history."""
+"""The example engine keeps whole turns, fits its budget, and produces a valid history."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sliding_window(context_length: int) -> ContextEngine:
 
 
 def check(engine: ContextEngine, messages: list[Chat]) -> list[Chat]:
-    """Everything that must hold of any history; gives the compacted one."""
+    """Check everything that must hold for any history, and return the compacted one."""
     before = copy.deepcopy(messages)
     compacted = engine.compress(messages)
     assert messages == before, "the input was changed"
@@ -54,7 +54,7 @@ def contents(messages: list[Chat]) -> list[str]:
 
 
 def test_the_first_turn_and_the_newest_stay() -> None:
-    """The middle is left out, the model is told, and what stays is the same object as before."""
+    """The model is told about the gap, and the messages are the same objects."""
     history = chat(40, words=100)
     compacted = check(sliding_window(8_000), history)
     assert contents(compacted[1:3]) == ["Question 0", "Answer 0: "]
@@ -65,7 +65,7 @@ def test_the_first_turn_and_the_newest_stay() -> None:
 
 
 def test_what_fits_stays_as_it_is() -> None:
-    """The very same list: the host sees that there was nothing to do."""
+    """The same list is returned."""
     history = chat(3)
     engine = sliding_window(8_000)
     assert engine.compress(history) is history
@@ -73,7 +73,6 @@ def test_what_fits_stays_as_it_is() -> None:
 
 
 def test_the_system_prompt_changes_once() -> None:
-    """After that its bytes are stable, and the provider's cache holds."""
     engine = sliding_window(4_000)
     once = engine.compress(chat(40))
     twice = engine.compress([*once, *chat(40)[1:]])
@@ -82,7 +81,6 @@ def test_the_system_prompt_changes_once() -> None:
 
 
 def test_a_long_newest_turn_keeps_the_request_and_the_newest_steps() -> None:
-    """Forty calls of tools after one request: the request stays although it is far back."""
     steps = [part for number in range(40) for part in group("read", "{}", f"{number} " * 200, f"c{number}")]
     history = [*chat(2), user("Read all of them."), *steps]
     compacted = check(sliding_window(4_000), history)
@@ -91,7 +89,7 @@ def test_a_long_newest_turn_keeps_the_request_and_the_newest_steps() -> None:
 
 
 def test_a_giant_result_does_not_wedge_the_turn() -> None:
-    """It is shortened in a copy, and its call keeps it."""
+    """A copy of it is truncated and stays with its call."""
     history = [system(), user("Read it."), *group("read", "{}", "word " * 50_000, "c")]
     compacted = check(sliding_window(8_000), history)
     assert len(compacted) == 4
@@ -108,12 +106,10 @@ def test_a_giant_result_does_not_wedge_the_turn() -> None:
     ids=["system", "assistant", "no-user"],
 )
 def test_histories_without_a_user(history: list[Chat]) -> None:
-    """Nothing a gateway would send; still no crash and no torn pair."""
     check_sendable(sliding_window(2_000).compress(history))
 
 
-def test_it_follows_the_model() -> None:
-    """With a larger window it keeps more."""
+def test_a_larger_window_keeps_more() -> None:
     engine = sliding_window(4_000)
     few = engine.compress(chat(100))
     engine.update_model("other/model", 40_000)
@@ -122,7 +118,6 @@ def test_it_follows_the_model() -> None:
 
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
 def test_every_cut_of_real_transcripts(window: int) -> None:
-    """Public conversations with tools, up to each message at which a model is asked."""
     engine = sliding_window(window)
     for transcript in tau_transcripts():
         for end in range(2, len(transcript) + 1):
@@ -131,7 +126,7 @@ def test_every_cut_of_real_transcripts(window: int) -> None:
 
 
 def _paired(messages: list[Chat]) -> list[Chat]:
-    """A cut between the results of one message is none at which a model is asked."""
+    """Tell whether a model is asked here: not between the results of one message."""
     open_calls: set[str] = set()
     whole = 0
     for index, message in enumerate(messages):
@@ -146,7 +141,7 @@ words = st.integers(0, 400).map(lambda count: "word " * count)
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Chat]:
-    """A request, some rounds of parallel calls, and an answer."""
+    """Strategy: a request, rounds of parallel calls, and an answer."""
     made: list[Chat] = [user("Please. " + draw(words))]
     for round_number in range(draw(st.integers(0, 3))):
         results = draw(st.lists(words, min_size=1, max_size=3))
@@ -163,6 +158,5 @@ def turns(draw: st.DrawFn) -> list[Chat]:
     answered=st.booleans(),
 )
 def test_any_history(history: list[list[Chat]], window: int, answered: bool) -> None:
-    """Generated ones, also with an answer still to come."""
     said: list[Any] = [system(), *(message for turn in history for message in turn)]
     check(sliding_window(window), said if answered else said[:-1])
