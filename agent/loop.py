@@ -210,8 +210,10 @@ class Agent:
 
     async def replace_engine(self, left: LiveContext, live: LiveContext) -> EngineStatus | None:
         """Start another engine, as after a restart. None if none can be started."""
-        runner = await self.auto_compaction.compactor.engines.replace(left, live)
-        return await self.auto_compaction.compactor.status_of(live.conversation, runner) if runner else None
+        await self.discard_engine(left)
+        with suppress(EngineFailed):
+            return await self.start_engine(live)
+        return None
 
     async def start_engine(self, live: LiveContext) -> EngineStatus:
         """Return the status of the conversation's engine, started if need be. Raises EngineFailed."""

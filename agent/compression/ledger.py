@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import chain, zip_longest
+from itertools import chain, takewhile, zip_longest
 
 from agent.compression.revocations import concerns, find_remarks, revocation_kind, without_revoked
 from agent.compression.standing_instructions import is_lasting
@@ -17,12 +17,15 @@ from agent.tokens import estimate_text_tokens
 
 BEGIN = "=== LEDGER: kept word for word ==="
 END = "=== END OF LEDGER ==="
-_INSTRUCTIONS = "Standing instructions from the user (a later line overrides or takes back an earlier one):"
+_TITLES = {
+    "instructions": "Standing instructions from the user (a later line overrides or takes back an earlier one):",
+    "pasted": "Rules in texts that the user pasted (what the user wrote comes first):",
+    "named": "Identifiers, files and URLs named by the user or used in tool calls:",
+    "seen": "Also mentioned:",
+    "effects": "Side effects done (do not repeat them unasked):",
+}
 _OLD_INSTRUCTIONS = "Standing instructions from the user (a later line overrides an earlier one):"
-_PASTED = "Rules in texts that the user pasted (what the user wrote comes first):"
-_NAMED = "Identifiers, files and URLs named by the user or used in tool calls:"
-_SEEN = "Also mentioned:"
-_EFFECTS = "Side effects done (do not repeat them unasked):"
+_IDENTIFIERS = ("named", "seen")
 _ITEM = "- "
 _BETWEEN_PHRASES = "; "
 
@@ -70,10 +73,10 @@ class Ledger:
         seen = _summarised_last(self.seen, in_summary)
         effects = self.effects[::-1]
         kept: set[str] = set()
-        room = tokens - sum(map(_cost, (BEGIN, END, _INSTRUCTIONS)))
+        room = tokens - sum(map(_cost, (BEGIN, END, _TITLES["instructions"])))
         room -= _take((lasting or wishes)[:1], room, kept)
-        others = ((_PASTED, self.pasted), (_NAMED, self.named), (_SEEN, self.seen), (_EFFECTS, self.effects))
-        room = whole = room - sum(_cost(title) for title, entries in others if entries)
+        others = [_TITLES[name] for name, entries in _fields(self) if entries and name != "instructions"]
+        room = whole = room - sum(map(_cost, others))
         # Under pressure each of the three that matter most has a share of its own; what one leaves is the others'.
         # A revocation must not be dropped before the rule that it revokes.
         shares = (([*revoking, *remarks], 0.15), (lasting, 0.25), (named, 0.35), (effects, 0.25))
@@ -95,16 +98,13 @@ class Ledger:
     def render(self) -> str:
         """Return the section of the summary message; empty if the ledger is."""
         lines: list[str] = []
-        for title, entries in ((_INSTRUCTIONS, self.instructions), (_PASTED, self.pasted)):
+        for name, entries in _fields(self):
+            if name in _IDENTIFIERS:
+                words = " ".join(each for each in entries if " " not in each)
+                phrases = _BETWEEN_PHRASES.join(each for each in entries if " " in each)
+                entries = tuple(filter(None, (words, phrases and phrases + ";")))
             if entries:
-                lines += [title, *(_ITEM + line for line in entries)]
-        for title, identifiers in ((_NAMED, self.named), (_SEEN, self.seen)):
-            words = " ".join(each for each in identifiers if " " not in each)
-            phrases = _BETWEEN_PHRASES.join(each for each in identifiers if " " in each)
-            if identifiers:
-                lines += [title, *(_ITEM + each for each in (words, phrases and phrases + ";") if each)]
-        if self.effects:
-            lines += [_EFFECTS, *(_ITEM + line for line in self.effects)]
+                lines += [_TITLES[name], *(_ITEM + line for line in entries)]
         return "\n".join((BEGIN, *lines, END)) if lines else ""
 
 
@@ -113,25 +113,17 @@ def split_ledger(text: str) -> tuple[str, Ledger]:
     before, found, after = f"\n{text}".rpartition(f"\n{BEGIN}\n")
     if not found:
         return text, Ledger()
-    sections: dict[str, list[str]] = {
-        title: [] for title in (_INSTRUCTIONS, _PASTED, _NAMED, _SEEN, _EFFECTS)
-    }
-    sections[_OLD_INSTRUCTIONS] = sections[_INSTRUCTIONS]
+    names = {title: name for name, title in _TITLES.items()} | {_OLD_INSTRUCTIONS: "instructions"}
+    entries: dict[str, list[str]] = {name: [] for name in _TITLES}
     current: list[str] = []
-    for line in after.split("\n"):
-        if line == END:
-            break
+    for line in takewhile(lambda line: line != END, after.split("\n")):
         if line.startswith(_ITEM):
             current.append(line.removeprefix(_ITEM))
         else:
-            current = sections.get(line, [])
-    return before.removeprefix("\n"), Ledger(
-        instructions=tuple(sections[_INSTRUCTIONS]),
-        pasted=tuple(sections[_PASTED]),
-        named=tuple(_identifiers(sections[_NAMED])),
-        seen=tuple(_identifiers(sections[_SEEN])),
-        effects=tuple(sections[_EFFECTS]),
-    )
+            current = entries.get(names.get(line, ""), [])
+    for name in _IDENTIFIERS:
+        entries[name] = list(_identifiers(entries[name]))
+    return before.removeprefix("\n"), Ledger.from_data(entries)
 
 
 def without_ledger_marks(text: str) -> str:

@@ -132,7 +132,7 @@ def build_fork_prompt(until: str, tokens: int, *, focus: str | None = None, days
 
 def record_of(messages: Iterable[ChatDict]) -> list[str]:
     """Return a block for each message, and one for text of others in it. Each line begins with its speaker."""
-    return [block for message in messages for block in _dated(_blocks(message), said_at(message)) if block]
+    return [block for message in messages for block in _blocks(message) if block]
 
 
 def pieces_of(blocks: Sequence[str], tokens: int) -> list[str]:
@@ -149,26 +149,21 @@ def pieces_of(blocks: Sequence[str], tokens: int) -> list[str]:
     return [piece for start, end in pairwise(cuts) for piece in pieces_of(blocks[start:end], tokens)]
 
 
-def _dated(blocks: list[str], when: str) -> list[str]:
-    return [blocks[0].replace("] ", f"] ({when}) ", 1), *blocks[1:]] if when and blocks else blocks
-
-
 def _blocks(message: ChatDict) -> list[str]:
-    if message["role"] != "user" or MARK not in (text := text_of(message)):
-        return [_block(message)]
     speaker = _speaker(message["role"], message.get("name"))
-    labelled = (("OUTSIDE" if part.outside else speaker, part.text.strip("\n")) for part in parts_of(text))
-    return [_quoted(f"[{who}] ", said) for who, said in labelled if said.strip()]
+    text = text_of(message)
+    if message["role"] == "user" and MARK in text:
+        parts = (("OUTSIDE" if part.outside else speaker, part.text.strip("\n")) for part in parts_of(text))
+        blocks = [_quoted(f"[{who}] ", said) for who, said in parts if said.strip()]
+    else:
+        blocks = [_block(speaker, without_marks(text), message.get("tool_calls") or ())]
+    if blocks and (when := said_at(message)):
+        blocks[0] = blocks[0].replace("] ", f"] ({when}) ", 1)
+    return blocks
 
 
-def _block(message: ChatDict) -> str:
-    speaker = _speaker(message["role"], message.get("name"))
-    text = without_marks(text_of(message))
-    said = _quoted(f"[{speaker}] ", text) if text else ""
-    calls = message.get("tool_calls")
-    if not calls:
-        return said
-    lines = [said] if said else []
+def _block(speaker: str, text: str, calls: Iterable[ChatDict]) -> str:
+    lines = [_quoted(f"[{speaker}] ", text)] if text else []
     for call in calls:
         name, arguments = call_of(call)
         if len(arguments) > _SHOWN_ARGUMENTS:

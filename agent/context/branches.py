@@ -206,14 +206,9 @@ class UndoResult:
     live: LiveContext
 
     def __str__(self) -> str:
-        return (
-            f"{_counted(self.left)} -> {_counted(self.live)} messages, "
-            f"~{tokens_in(self.left):,} -> ~{tokens_in(self.live):,} tokens"
-        )
-
-
-def _counted(live: LiveContext) -> int:
-    return len(without_notes(live.history))
+        before, after = (len(without_notes(live.history)) for live in (self.left, self.live))
+        tokens = f"~{tokens_in(self.left):,} -> ~{tokens_in(self.live):,} tokens"
+        return f"{before} -> {after} messages, {tokens}"
 
 
 def tokens_in(live: LiveContext) -> int:
@@ -223,19 +218,15 @@ def tokens_in(live: LiveContext) -> int:
 async def undo_compaction(store: SessionStore, conversation: Conversation) -> UndoResult | None:
     """Undo the last compaction that still keeps something out; None if there was none since the last reset."""
     left = await context_of(store, conversation)
-    since = _own(left.session.id, left.history)
-    history, taken_out = left.history, set[str]()
-    for session in reversed(await store.lineage(left.session.id)):
-        if session.parent_id is None or session.reason == "reset":
+    line = await store.lineage(left.session.id)
+    for index in reversed(range(1, len(line))):
+        if line[index].reason == "reset":
             break
-        earlier = await store.history(session.parent_id)
-        taken_out |= _taken_out(session, earlier, history)
-        wanted = _without(taken_out, [*earlier, *since])
-        # A branch may have brought back already what this one keeps out: then an earlier one is meant.
-        if session.reason in COMPACTIONS and _said(left.history) < _said(wanted):
-            return await _go_back(store, left, session.parent_id, earlier, wanted)
-        since = [*_own(session.parent_id, earlier), *since]
-        history = earlier
+        if line[index].reason in COMPACTIONS:
+            earlier, wanted = await _restored(store, line[index - 1 :])
+            # A branch may have brought back already what this one keeps out: then an earlier one is meant.
+            if _said(left.history) < _said(wanted):
+                return await _go_back(store, left, line[index - 1].id, earlier, wanted)
     return None
 
 
@@ -248,19 +239,26 @@ async def restore(store: SessionStore, conversation: Conversation, session_id: s
         raise StoreError(
             f"{session_id} is not an ancestor of the live session; `hermes sessions lineage` lists the ancestors."
         )
-    earlier = history = await store.history(session_id)
-    since, taken_out = list[Message](), set[str]()
-    for later in line[ids.index(session_id) + 1 :]:
-        before, history = history, await store.history(later.id)
-        taken_out |= _taken_out(later, before, history)
-        since += _own(later.id, history)
-    wanted = _without(taken_out, [*earlier, *since])
+    earlier, wanted = await _restored(store, line[ids.index(session_id) :])
     if missing := _said(left.history) - _said(wanted):
         raise StoreError(
             f"{len(missing)} messages of the live context are not in {session_id}, which is smaller; "
             "`/compress` is for that."
         )
     return await _go_back(store, left, session_id, earlier, wanted)
+
+
+async def _restored(
+    store: SessionStore, line: Sequence[Session]
+) -> tuple[Sequence[Message], Sequence[Message]]:
+    """Return the context of the first session, as it was and followed by what its descendants in the line added."""
+    earlier = history = await store.history(line[0].id)
+    since, taken_out = list[Message](), set[str]()
+    for session in line[1:]:
+        before, history = history, await store.history(session.id)
+        taken_out |= _taken_out(session, before, history)
+        since += _own(session.id, history)
+    return earlier, [message for message in (*earlier, *since) if _original(message) not in taken_out]
 
 
 async def _go_back(
@@ -295,10 +293,6 @@ def _taken_out(session: Session, before: Iterable[Message], history: Iterable[Me
         return set()
     kept = {_original(message) for message in history}
     return {_original(message) for message in before if message.kind != "summary"} - kept
-
-
-def _without(taken_out: set[str], messages: Iterable[Message]) -> list[Message]:
-    return [message for message in messages if _original(message) not in taken_out]
 
 
 def _original(message: Message) -> str:

@@ -72,10 +72,6 @@ Watch = Callable[[Attempt], AbstractContextManager[object]]
 """Returns a context manager that wraps every compaction."""
 
 
-def _unwatched(attempt: Attempt) -> AbstractContextManager[object]:
-    return nullcontext()
-
-
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """The engine of a conversation and the tokens at which it acts."""
@@ -96,7 +92,7 @@ class Compactor:
         auxiliary: Callable[[LLMClient], auxiliary_client.Resolver],
         background_at: float,
         flush_memory: Callable[[LiveContext], Awaitable[None]] | None = None,
-        watch: Watch = _unwatched,
+        watch: Watch = lambda attempt: nullcontext(),
         summary_timeout: SummaryTimeout | None = None,
     ) -> None:
         self.engines = engines

@@ -147,13 +147,6 @@ class EnginePool:
         if not runner.busy:
             await asyncio.shield(ending)
 
-    async def replace(self, left: LiveContext, live: LiveContext) -> EngineRunner | None:
-        """Start another engine after an undo; None if that fails."""
-        await self.discard(left)
-        with suppress(EngineFailed):
-            return await self.get(live)
-        return None
-
     async def close(self, live: LiveContext) -> None:
         if runner := self._runners.pop(live.conversation.id, None):
             await self._end(runner, live)

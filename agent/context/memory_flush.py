@@ -90,16 +90,13 @@ class MemoryFlush:
         await live.store.record_usage(
             live.session.id, answer.usage, model=answer.model, purpose=request.purpose, spender=spender()
         )
-        for call in answer.tool_calls[:_MOST_FACTS]:
-            await self._toolbox.run(call, self._context(live))
-
-    def _context(self, live: LiveContext) -> ToolContext:
-        conversation = live.conversation
-        return ToolContext(
-            conversation_id=conversation.id,
+        context = ToolContext(
+            conversation_id=live.conversation.id,
             session_id=live.session.id,
-            person=conversation.person,
-            platform=conversation.address.platform,
-            workspace=Path(),
+            person=live.conversation.person,
+            platform=live.conversation.address.platform,
+            workspace=Path(),  # the memory tool uses none
             store=live.store,
         )
+        for call in answer.tool_calls[:_MOST_FACTS]:
+            await self._toolbox.run(call, context)
