@@ -1,11 +1,8 @@
 """Boundaries of a compaction: the head and the tail stay, the middle between them is summarised.
 
-The tail starts where the token budget, counted back from the end, is used up, and has a minimum number of messages. It
-never starts inside a tool group. Pinned messages (`agent/compression/pinned.py`) stay before it.
-
-If the tail is too large, it is reduced in this order: truncate tool results, the largest first and those of the last
-group last; truncate other very large messages; drop messages below the minimum number; truncate everything that is not
-pinned. This module only prepares the truncated copies, in stages: the compressor uses the first stage that fits.
+The tail has a token budget and a minimum number of messages, and never starts inside a tool group. One that is too
+large is truncated in stages: tool results, other large messages, fewer messages, then everything that is not pinned.
+The compressor uses the first stage that fits.
 """
 
 from __future__ import annotations
@@ -63,6 +60,11 @@ class History:
     foreign: Collection[int]
     tokens: int
     """Tokens of all messages as they were given."""
+
+    @property
+    def summarised(self) -> range:
+        """Return the indices of the earlier summary."""
+        return self.earlier.indices if self.earlier else range(0)
 
 
 def read_history(given: Sequence[ChatDict], repaired: Sequence[ChatDict]) -> History:
@@ -139,7 +141,7 @@ class _TailFitter:
         self._copies: dict[int, ChatDict] = {}
         self._stages: list[dict[int, ChatDict]] = []
         self._head_end, self._first = find_head(read, align)
-        self._pinned = self._affordable(find_pinned(read.messages, _unsaid(read)))
+        self._pinned = self._affordable(find_pinned(read.messages, {*read.summarised, *read.foreign}))
         self._start = find_tail(read, self._first, limits, align)
         self._kept_for_roles: set[int] = set()
         self._ceiling = 0
@@ -154,7 +156,7 @@ class _TailFitter:
         sizes = [self._sizes[i] for i in exchange]
         if sum(sizes) > room:
             self._bound(exchange, fair_cap(sizes, room, SMALLEST_BOUND))
-        self._end_stage()
+        self._stages.append(dict(self._copies))
 
     def make_room(self, strikes: int) -> None:
         limits = self._limits
@@ -196,8 +198,7 @@ class _TailFitter:
                 self._kept_for_roles.update(range(candidate, begin))
 
     def cut(self) -> Cut:
-        kept, earlier = set(self._kept()), self._read.earlier
-        known = range(earlier.index, earlier.end) if earlier else range(0)
+        kept, known = set(self._kept()), self._read.summarised
         middle = (i for i in range(self._head_end, self._start) if i not in kept and i not in known)
         stay = [*range(self._head_end), *kept]
         return Cut(
@@ -213,8 +214,7 @@ class _TailFitter:
     def _affordable(self, pinned: Pinned) -> frozenset[int]:
         """Return the pinned messages that fit the window. The newest request always stays pinned."""
         system = (size for size, each in zip(self._sizes, self._messages, strict=True) if is_system(each))
-        beside = self._limits.reserve + sum(system)
-        room = int(self._limits.window * _PINNED_SHARE) - beside
+        room = int(self._limits.window * _PINNED_SHARE) - self._limits.reserve - sum(system)
         kept: set[int] = set()
         for index in (pinned.request, pinned.note, pinned.answer, pinned.offer):
             if index is not None and index not in kept:
@@ -245,16 +245,13 @@ class _TailFitter:
         sizes = [self._sizes[i] for i in chosen]
         room = self._ceiling - self._tokens() + sum(sizes)
         self._bound(chosen, fair_cap(sizes, room, smallest) if fairly else smallest)
-        self._end_stage()
+        self._stages.append(dict(self._copies))
 
     def _bound(self, indices: Sequence[int], cap: int) -> None:
         for i in indices:
             if self._sizes[i] > cap and (copy := truncate(self._messages[i], cap)) is not self._messages[i]:
                 self._copies[i] = copy
                 self._sizes[i] = estimate_message_tokens(copy)
-
-    def _end_stage(self) -> None:
-        self._stages.append(dict(self._copies))
 
     def _kept(self) -> list[int]:
         """Return the indices that stay behind the head.
@@ -277,8 +274,3 @@ class _TailFitter:
 
     def _is_result(self, index: int) -> bool:
         return self._messages[index].get("role") == "tool"
-
-
-def _unsaid(read: History) -> frozenset[int]:
-    known = range(read.earlier.index, read.earlier.end) if read.earlier else range(0)
-    return frozenset((*known, *read.foreign))

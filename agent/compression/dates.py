@@ -1,7 +1,4 @@
-"""Dates of messages, for what outlives them: summaries, extracts and quoted rules.
-
-Times are in UTC. The host says when a message was said; a list without times works as well.
-"""
+"""Dates of messages, in UTC, for summaries, extracts and quoted rules. Messages may have none."""
 
 from __future__ import annotations
 

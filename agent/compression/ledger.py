@@ -1,8 +1,7 @@
-"""The ledger beside a summary: what must not be lost in paraphrase, kept word for word through every compaction.
+"""The ledger beside a summary: facts that stay word for word through every compaction.
 
-It travels as data beside the summary message (`Ledger.as_data`), so it survives restarts with the message; the section
-that the model reads is rendered from it. It is bounded: when space is short, identifiers merely seen go first, then
-rules in pasted texts, then wishes. Of the person's own rules the oldest is the last to go.
+It is stored as data beside the summary message, and rendered for the model. When space is short, identifiers merely
+seen go first, then rules in pasted texts, then wishes. Of the person's own rules the oldest is the last to go.
 """
 
 from __future__ import annotations

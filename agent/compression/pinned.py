@@ -1,8 +1,7 @@
 """Messages that stay word for word wherever they are: the newest request, the newest answer, open options.
 
-Options are open from the answer that offers them until the user has chosen, offers are made again, or the
-conversation has moved on. Which options there are and which one is meant is guessed from the form of the text; a wrong
-guess keeps a message for a few turns longer, or lets it be summarised like any other.
+Options and choices are guessed from the form of the text. A wrong guess keeps a message for a few turns longer, or lets
+it be summarised like any other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # ruff: noqa: E501 - a pattern is easier to read in one piece
 """Finds revocations of rules: "the Friday rule no longer applies", "you can deploy on Fridays again".
 
-No model is asked. A revocation removes a rule only if it is clear which one. Otherwise both stay, the revocation behind
-the rule, and the model that reads them decides. So it does about remarks: sentences about the topic of a rule that speak
-of a change in words no pattern knows ("let's deploy on Friday after all").
+A revocation removes a rule only if it is clear which one. Otherwise both stay, and the model that reads them decides, as
+it does about remarks: sentences that may change a rule in words no pattern knows ("let's deploy on Friday after all").
 """
 
 from __future__ import annotations

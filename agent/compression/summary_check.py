@@ -1,8 +1,8 @@
-"""Checks a summary before it is used. The work is linear in the size of the summary and of what the user said.
+"""Checks a summary before it is used, in linear time.
 
-- Marks of our own blocks are defused, and copied blocks removed: ledger and host state are not part of a summary.
-- Orders to the model that the user did not give, and sentences of our own prompts, are removed.
-- A quote attributed to the user must occur in a message of the user, or it loses its quotation marks. A sentence that
+- Copies of our own blocks and prompts are removed, and their marks defused.
+- Orders to the model that the user did not give are removed.
+- A quote attributed to the user must occur in a message of the user, or it loses its quotation marks; a sentence that
   claims that the user said it is removed unless a message is close to it. An earlier summary does not count as proof.
 """
 

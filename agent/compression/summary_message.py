@@ -1,11 +1,8 @@
 """The message that replaces compacted turns, and how to recognise it after a restart.
 
-Its text, for the model, is a fixed introduction, the summary and the ledger. The engine reads them back from `STATE`,
-the data beside the message; only a summary without data, from an old version or a host that keeps texts alone, is read
-from its text. A message of a person or a tool has a `message_id` and no `STATE`, so no mark in it counts.
-
-The host may add a block of its own behind the summary. Stored, the `state` of a summary has the engine's data and the
-text of this block; engines get their own part back and never see the block.
+The engine reads summary and ledger back from `STATE`, the data beside the message; from its text only if there is no
+data, as in old versions. A message of a person or a tool has a `message_id` and no `STATE`, so no mark in it counts.
+The host may add a block behind the summary, which engines never see.
 """
 
 from __future__ import annotations
@@ -77,6 +74,10 @@ class PreviousSummary:
     """Index behind the summary and its bridge."""
     summary: Summary
 
+    @property
+    def indices(self) -> range:
+        return range(self.index, self.end)
+
 
 def find_earlier(messages: Sequence[ChatDict]) -> PreviousSummary | None:
     for index, message in enumerate(messages[:_MAX_SEARCHED]):
@@ -101,7 +102,7 @@ def find_earlier(messages: Sequence[ChatDict]) -> PreviousSummary | None:
 
 def find_foreign(messages: Sequence[ChatDict], earlier: PreviousSummary | None) -> frozenset[int]:
     """Return the indices of other engines' messages, by their kind or by the mark of an early record."""
-    known = range(earlier.index, earlier.end) if earlier else range(0)
+    known = earlier.indices if earlier else range(0)
     newest = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
     found: set[int] = set()
     for index, message in enumerate(messages):

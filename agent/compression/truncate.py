@@ -1,7 +1,4 @@
-"""Makes one message smaller without losing its place: its beginning and end stay, and where the rest is to be found.
-
-The store keeps every message whole; a bounded copy exists only in the context.
-"""
+"""Truncates a message in the context: its beginning and end stay. The store keeps the message whole."""
 
 from __future__ import annotations
 

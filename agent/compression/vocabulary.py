@@ -1,8 +1,7 @@
 """The vocabulary of a stretch of conversation by speaker, and the ledger entries found in it.
 
-Long histories repeat their words, so searching the vocabulary instead of every message keeps a compaction linear and
-cheap. Rules count only where the person typed them: text that was copied into a message (code fences, quoted lines, our
-own blocks, walls of text) is told apart. The host marks quotes, forwards and files: see `agent/untrusted.py`.
+Searching the vocabulary instead of every message keeps a compaction linear. Rules count only where the person typed
+them, not in text that was copied into a message: code fences, quoted lines, our own blocks, walls of text.
 """
 
 from __future__ import annotations
@@ -61,18 +60,16 @@ class Vocabulary:
 
 def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> Vocabulary:
     """Collect the words of the messages as they were said. Old tool results count as pruned."""
-    user: list[str] = []
-    days: list[str] = []
-    answers: list[str] = []
-    assistant: list[str] = []
-    arguments: list[str] = []
-    results: list[str] = []
+    user, days, answers, assistant, arguments, results = (list[str]() for _ in range(6))
     room = _MAX_RESULT_SEARCH
     for said, sent in zip(reversed(messages), reversed(pruned), strict=True):
         role = said["role"]
         if role == "user":
             text = text_of(said)
-            user.append(_with_name(own_words(text), said.get("name")))
+            words, name = own_words(text), said.get("name")
+            # In a group the host puts the speaker's name in front and indents the other lines.
+            is_named = not name or words.startswith(f"{name}: ")
+            user.append(words if is_named else f"{name}: " + words.replace("\n", "\n  "))
             days.append(day_of(said))
             answers.append("")
             # Untrusted text contains neither instructions of the user nor identifiers that the user named.
@@ -198,11 +195,6 @@ def _rules_in(text: str, before: str, speaker: str) -> Iterator[tuple[str, bool]
 def _ends(items: list[T], count: int) -> list[T]:
     """Return `count` items from the beginning and as many from the end."""
     return items if len(items) <= 2 * count else [*items[:count], *items[-count:]]
-
-
-def _with_name(text: str, name: str | None) -> str:
-    """Put the speaker's name in front, as the host does in a group; other lines are indented."""
-    return f"{name}: " + text.replace("\n", "\n  ") if name and not text.startswith(f"{name}: ") else text
 
 
 def _unescaped(text: str) -> str:

@@ -84,7 +84,12 @@ class AutoCompaction:
         except TimeoutError:
             log.warning("engine.hint_too_late", session=live.session.id, seconds=HINT_SECONDS)
             return None
-        return _usable_hint(hint, live)
+        if hint and (tokens := estimate_text_tokens(hint)) > _MOST_HINT_TOKENS:
+            log.warning(
+                "engine.hint_too_long", session=live.session.id, tokens=tokens, most=_MOST_HINT_TOKENS
+            )
+            return None
+        return hint if hint and hint.strip() else None
 
     async def after_call(self, live: LiveContext, usage: Usage) -> None:
         """Tell the engine the model that answered, and the usage. An impossible report is replaced by the estimate."""
@@ -156,15 +161,6 @@ class AutoCompaction:
         if outcome.advice:
             events.append(Notice(outcome.advice, for_admins=True))
         return events
-
-
-def _usable_hint(hint: str | None, live: LiveContext) -> str | None:
-    if not hint or not hint.strip():
-        return None
-    if (tokens := estimate_text_tokens(hint)) > _MOST_HINT_TOKENS:
-        log.warning("engine.hint_too_long", session=live.session.id, tokens=tokens, most=_MOST_HINT_TOKENS)
-        return None
-    return hint
 
 
 def _engine_tool(compactor: Compactor, runner: EngineRunner, live: LiveContext, schema: ChatDict) -> Tool:

@@ -1,7 +1,6 @@
 """Branches of a conversation, and the undo of compactions.
 
-Nothing is deleted: a step makes a child session that refers to the messages it keeps. The undo of a compaction makes an
-ancestor's whole context live again, followed by the messages since; messages that `/undo` removed stay removed.
+Nothing is deleted: a step makes a child session that refers to the messages it keeps.
 """
 
 from __future__ import annotations

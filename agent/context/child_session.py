@@ -1,8 +1,7 @@
 """Translation between the store and an engine: stored messages to dicts, and returned dicts to a child session.
 
-In the plan for a child session, a message that the engine kept is a reference, one that it changed is a `pruned` copy,
-and one that it wrote is a new row. The host adds a block to the first summary: the task list, and the files that were
-read and written.
+A message that the engine kept is a reference, one that it changed is a `pruned` copy, and one that it wrote is a new
+row. The host adds a block to the first summary: the task list, and the files that were read and written.
 """
 
 from __future__ import annotations

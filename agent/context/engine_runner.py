@@ -1,8 +1,7 @@
 """Runs a context engine: the only code that touches one.
 
-An engine is foreign code. Each call has a thread of its own and a deadline, one call at a time; the engine works on
-copies; whatever it raises becomes EngineFailed; whatever it returns is checked in its thread, before the host sees it.
-An engine that does not return in time is abandoned: its thread cannot be ended, so another engine takes its place.
+An engine is foreign code: it runs in a thread, one call at a time with a deadline, on copies. Its errors become
+EngineFailed, and its values are checked. An engine that hangs is abandoned, because its thread cannot be ended.
 """
 
 from __future__ import annotations
@@ -246,7 +245,11 @@ class EngineRunner:
         try:
             if self.is_abandoned:
                 raise EngineFailed("It did not return from an earlier call.", method=self._hung_in)
-            ended = self._begun(method, work)
+            try:
+                ended = run_in_daemon_thread(work, f"context engine: {method}")
+            except RuntimeError as no_thread:
+                log.warning("engine.no_thread", method=method, error=str(no_thread))
+                raise self._noted(EngineFailed("No thread can be started.", method=method)) from None
             await _wait(ended, seconds)
             self._hung_in = "" if ended.done() else method
         finally:
@@ -269,13 +272,6 @@ class EngineRunner:
         if returned.error is not None:
             raise returned.error
         return returned.value  # type: ignore[return-value]  # None is a T where there is no error
-
-    def _begun(self, method: str, work: Callable[[], _Returned[T]]) -> asyncio.Future[_Returned[T]]:
-        try:
-            return run_in_daemon_thread(work, f"context engine: {method}")
-        except RuntimeError as error:
-            log.warning("engine.no_thread", method=method, error=str(error))
-            raise self._noted(EngineFailed("No thread can be started.", method=method)) from None
 
     def _noted(self, failure: EngineFailed) -> EngineFailed:
         if failure.method not in _QUIET or self.is_abandoned:

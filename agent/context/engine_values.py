@@ -1,7 +1,6 @@
-"""Checks what an engine returns, and copies what it is given.
+"""Checks the values that an engine returns, and copies those that it gets.
 
-A check returns the value in plain types of our own, or raises. It runs in the engine's thread: the value may be of any
-class, with methods that raise or hang.
+A check returns plain types or raises. It runs in the engine's thread, because methods of the value may raise or hang.
 """
 
 from __future__ import annotations

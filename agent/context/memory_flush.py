@@ -1,7 +1,4 @@
-"""One last look before old turns are summarised: the model may note lasting facts about the person.
-
-It happens off the visible chat, with the memory tool alone, over what was said since the last look.
-"""
+"""Lets the model note lasting facts about the person before old turns are summarised, off the visible chat."""
 
 from __future__ import annotations
 

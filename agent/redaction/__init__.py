@@ -1,11 +1,8 @@
 """Redaction: replaces what looks like a secret by `[redacted]` in logs, summaries, answers and exports.
 
-A rule fires on a shape that ordinary ids do not have: a provider's own prefix with a long tail, a header, a key block,
-or a random value that is *called* a password or a key. Plain hashes, UUIDs, order numbers, our own message ids and code
-that merely speaks of passwords stay. The secrets of this installation are known word for word.
-
-Redaction prevents accidents. It does not stop a person who writes a key backwards: keep files that must not be read
-out of reach of the tools.
+A rule finds a shape that ordinary ids do not have, or a random value that is *called* a password or a key. Hashes,
+UUIDs, order numbers and code that merely speaks of passwords stay. Redaction prevents accidents: it does not stop a
+person who writes a key backwards.
 """
 
 from __future__ import annotations
@@ -68,14 +65,11 @@ def _without(text: str, rule: Rule) -> str:
     parts: list[str] = []
     end = 0
     for start, stop in rule.find(text):
-        parts += [text[end:start], _placeholder(text[start:stop])]
+        # As many lines, so that line numbers stay the same.
+        lines = (REDACTED if line.strip() else line for line in text[start:stop].split("\n"))
+        parts += [text[end:start], "\n".join(lines)]
         end = stop
     return "".join((*parts, text[end:])) if parts else text
-
-
-def _placeholder(secret: str) -> str:
-    """Return a placeholder with as many lines, so that line numbers stay the same."""
-    return "\n".join(REDACTED if line.strip() else line for line in secret.split("\n"))
 
 
 def rules_that_may_fire(words: Iterable[str]) -> tuple[Rule, ...]:
@@ -98,12 +92,10 @@ def redact_message(message: ChatDict, rules: Iterable[Rule]) -> ChatDict:
         return message
     copy = {**message, "content": _redact_content(message.get("content"), rules)}
     if message.get("tool_calls"):
+        calls = ((call, *call_of(call)) for call in message["tool_calls"])
         copy["tool_calls"] = [
-            {
-                **call,
-                "function": {"name": call_of(call)[0], "arguments": redact(call_of(call)[1], rules)},
-            }
-            for call in message["tool_calls"]
+            {**call, "function": {"name": name, "arguments": redact(arguments, rules)}}
+            for call, name, arguments in calls
         ]
     return copy
 

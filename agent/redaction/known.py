@@ -62,11 +62,8 @@ def _forms(value: str) -> set[str]:
     """Return the value as it is, in a URL, in JSON and in Python; a Telegram token also without the bot's number."""
     number, _, rest = value.partition(":")
     values = {value, rest} if number.isdigit() and len(rest) >= _LONG else {value}
-    return {form for each in values for form in (each, quote(each, safe=""), quote(each), *_literals(each))}
-
-
-def _literals(value: str) -> tuple[str, str]:
-    return json.dumps(value)[1:-1], repr(value)[1:-1]
+    quoted = {form for each in values for form in (each, quote(each, safe=""), quote(each))}
+    return quoted | {literal[1:-1] for each in values for literal in (json.dumps(each), repr(each))}
 
 
 class StreamRedactor:

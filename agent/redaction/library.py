@@ -1,10 +1,8 @@
-"""Rules that others maintain: those detectors of detect-secrets that know a shape and nothing else.
+"""Rules from detect-secrets: its detectors that know a shape and nothing else.
 
-Left out are its detectors by entropy, which take every hash for a secret, by keyword, which read one line of a known
-language, of public addresses, which are none, and those whose shapes ordinary text has: `AP` and eight letters
-(Artifactory), `ACCA` and sixteen (AWS), `key=` and a long constant (IBM). Ours know more of the shapes that both know.
-Left out are also those for Cloudant, SoftLayer and npm, for which there are rules of our own: a line of a thousand
-spaces, or of slashes, keeps their patterns busy for minutes.
+Left out are detectors by entropy, by keyword and of public addresses, those whose shapes ordinary text has
+(Artifactory, AWS, IBM), and those whose patterns take minutes for a line of spaces or slashes (Cloudant, SoftLayer,
+npm).
 """
 
 from __future__ import annotations
