@@ -81,7 +81,7 @@ COMMANDS = {
     "usage": Entry("Look", "usage", "Show tokens and cost by day, person or model."),
     "logs": Entry("Look", "logs_command", "Read the log of the gateway."),
     "backup": Entry("Keep", "backup", "Copy everything into one file, also while the gateway runs."),
-    "restore": Entry("Keep", "backup", "Replace the current state by a backup."),
+    "restore": Entry("Keep", "backup", "Replace the current state with a backup."),
     "export": Entry("Keep", "export", "Write conversations to files: JSONL, Markdown or HTML."),
     "import": Entry("Keep", "import_command", "Import conversations from hermes-agent, Telegram or Discord."),
     "setup": Entry("Set up", "setup", "Choose a model, connect bots, write hermes.yaml."),

@@ -36,7 +36,7 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
     It works while Hermes runs, and delays no message. PATH is a file or a directory; without it the backup is written
     to `backups` in the state directory. Copy it to another machine, in case this disk fails.
 
-    The file holds private conversations; only you can read it. Keys are not in it: keep `.env` yourself.
+    The file contains private conversations; only you can read it. It contains no keys: keep a copy of `.env` yourself.
     """
     from gateway.backup.create import Sources, make_backup  # noqa: PLC0415 - not for `--help`; so below
 
@@ -57,7 +57,7 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
 @click.option("--yes", is_flag=True, help="Do not ask first.")
 @click.pass_obj
 def restore(options: Options, file: Path, yes: bool) -> None:
-    """Replace the current state by the backup FILE.
+    """Replace the current state with the backup FILE.
 
     Hermes must not be running. FILE is checked first, and the current state is kept under another name, so that
     `hermes restore` can bring it back. The configuration is not changed.

@@ -19,7 +19,7 @@ def config() -> None:
 def check(ctx: click.Context) -> None:
     """Check the configuration and report every mistake.
 
-    The exit code is 0 or 2.
+    The exit code is 0, or 2 if there are mistakes.
     """
     options: Options = ctx.obj
     from gateway.reload import check_names  # noqa: PLC0415

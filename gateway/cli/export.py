@@ -35,7 +35,7 @@ force_option = click.option("--force", is_flag=True, help="Overwrite existing fi
     "--since",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S"]),
     metavar="DATE",
-    help="Only messages since this date, such as 2026-11-17 or '2026-11-17 08:30'.",
+    help="Only messages since this date, such as 2026-11-17.",
 )
 @format_option
 @click.option(
@@ -59,8 +59,8 @@ def export(
     """Write conversations to a file, to a directory or to standard output.
 
     jsonl contains everything: for each conversation a line about it and its sessions, then a line for each message,
-    also on abandoned branches. markdown and html contain each conversation as it is now. Keys and passwords are
-    redacted. The command works while Hermes runs.
+    also on abandoned branches. markdown and html contain each conversation as it is now. Text that looks like a key
+    or a password is redacted. The command works while Hermes runs.
     """
     from gateway.cli.export_writer import ExportOptions, export_many  # noqa: PLC0415 - not for `--help`
 

@@ -50,7 +50,10 @@ class _Outcome:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
 @click.option(
-    "--person", default="owner", metavar="ID", help="The owner of the conversations, such as telegram:4711."
+    "--person",
+    default="owner",
+    metavar="ID",
+    help="The person to import for, such as telegram:4711; by default you.",
 )
 @click.option(
     "--assistant", default="", metavar="NAME", help="The name or id of the author who is the agent."

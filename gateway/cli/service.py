@@ -37,7 +37,7 @@ def service() -> None:
 @click.option("--no-start", is_flag=True, help="Start the service at the next login, not now.")
 @click.pass_obj
 def install(options: Options, only_print: bool, no_start: bool) -> None:
-    """Write the unit, start Hermes now and at every login.
+    """Write the unit, and start Hermes now and at every login.
 
     Run it again after an update of Hermes or a change of `gateway.drain_seconds` or `storage.path`.
     """
@@ -88,7 +88,7 @@ def uninstall() -> None:
 @service.command()
 @click.pass_obj
 def status(options: Options) -> None:
-    """Show the status of the service by systemctl. The exit code is systemctl's: 0 if it runs."""
+    """Show the status of the service with systemctl, and exit with its exit code: 0 if the service runs."""
     from gateway.config.loader import load  # noqa: PLC0415
 
     path = _unit_path()
@@ -111,10 +111,10 @@ def status(options: Options) -> None:
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="The number of newest lines.",
+    help="Show this many of the newest lines.",
 )
 def logs(follow: bool, lines: int) -> None:
-    """Show the log of the service by journalctl."""
+    """Show the log of the service with journalctl."""
     journalctl = _program("journalctl")
     if not _unit_path().exists():
         raise ServiceFailed(f"it is not installed; {_INSTALL}.")

@@ -31,12 +31,12 @@ limit_option = click.option(
 def sessions() -> None:
     """List, read, search and export conversations.
 
-    ID is a conversation's id, the beginning of one, or `latest`.
+    ID is the id of a conversation, its beginning, or `latest`.
     """
 
 
 @sessions.command("list")
-@click.option("--platform", metavar="NAME", help="Only this platform: web, terminal, ...")
+@click.option("--platform", metavar="NAME", help="Only conversations on this platform, such as telegram.")
 @limit_option
 @as_json_flag
 @click.pass_obj
@@ -71,12 +71,12 @@ def show(options: Options, wanted: str, as_json: bool) -> None:
 
 @sessions.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option("--conversation", "wanted", metavar="ID", help="Only in this one.")
+@click.option("--conversation", "wanted", metavar="ID", help="Search only this conversation.")
 @limit_option
 @as_json_flag
 @click.pass_obj
 def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: int, as_json: bool) -> None:
-    """Find messages by their words, the best first."""
+    """Search all messages; the best match comes first."""
     from gateway.cli import sessions_format as form  # noqa: PLC0415
 
     async def find(store: GatewayStore) -> list[SearchHit]:
@@ -100,14 +100,14 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Instead of standard output.",
+    help="Write to this file instead of standard output.",
 )
 @force_option
 @click.pass_obj
 def export(options: Options, wanted: str, style: str, output: Path | None, force: bool) -> None:
     """Write a conversation to a file or to standard output.
 
-    jsonl holds every field of every message, a line each; markdown and html are for reading. Text that looks like a
+    jsonl contains a line with all fields for each message; markdown and html are for reading. Text that looks like a
     key or a password is redacted. `hermes export` writes many conversations.
     """
     from gateway.cli.export_writer import ExportOptions, export_one  # noqa: PLC0415
@@ -118,13 +118,16 @@ def export(options: Options, wanted: str, style: str, output: Path | None, force
 
 @sessions.command()
 @wanted_id
-@click.option("--all", "everything", is_flag=True, help="Leave nothing out of long lines of sessions.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every session, also in the middle of long lines."
+)
 @as_json_flag
 @click.pass_obj
 def lineage(options: Options, wanted: str, everything: bool, as_json: bool) -> None:
-    """Print a conversation's sessions as a tree.
+    """Print the sessions of a conversation as a tree.
 
-    For each: why and when it was split off, its messages, what its compaction came to, and which one is live.
+    Each session is shown with the reason and time of its split, its messages and the result of its compaction. The
+    live session is marked.
     """
     from gateway.cli import sessions_format as form  # noqa: PLC0415
 
@@ -146,7 +149,7 @@ def lineage(options: Options, wanted: str, everything: bool, as_json: bool) -> N
 def restore(options: Options, wanted: str, session: str | None) -> None:
     """Undo the last compaction, or go back to the ancestor SESSION.
 
-    What was said since comes along, and nothing is deleted. While Hermes runs, type /undo-compress in the chat.
+    Later messages are kept, and nothing is deleted. While Hermes runs, type /undo-compress in the chat instead.
     """
     from agent.context import branches  # noqa: PLC0415
 

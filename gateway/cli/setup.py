@@ -71,9 +71,9 @@ def setup(
 ) -> None:
     """Choose a model, connect bots, write hermes.yaml.
 
-    Without options it asks about everything, with options only about what they are for. In hermes.yaml only these
-    settings change; comments and all other settings stay as they are. Keys and tokens go into the file .env in the
-    state directory, which only you can read.
+    Without options it asks about the model and every bot; with options, only about the parts that they name. Comments
+    and other settings in hermes.yaml stay as they are. Keys and tokens go into the file .env in the state directory,
+    which only you can read.
     """
     from gateway.cli.setup_steps import (  # noqa: PLC0415
         BotSetup,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
     """Show the tokens and the cost of model calls.
 
-    Tokens in include those from the cache. The cost comes from providers and price lists; calls of unknown price are
+    Input tokens include those from the cache. The cost comes from providers and price lists; calls of unknown price are
     counted separately and not included in it. Days are in the local time of this machine.
     """
     from gateway.cli import reports  # noqa: PLC0415 - not for `--help`
