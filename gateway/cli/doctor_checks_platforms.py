@@ -104,12 +104,12 @@ def _access(name: str, config: BotConfig, approved: int) -> Finding:
 
 def _count_approved(loaded: LoadedConfig) -> Counter[str]:
     """Count approved people by platform. The store check reports a database that cannot be read."""
+
+    async def count() -> Counter[str]:
+        async with open_store(loaded, read_only=True) as store:
+            return Counter(paired.platform for paired in await store.access.approved())
+
     try:
-        return asyncio.run(_approved_in(loaded)) if loaded.database.exists() else Counter()
+        return asyncio.run(count()) if loaded.database.exists() else Counter()
     except (StoreError, OSError):
         return Counter()
-
-
-async def _approved_in(loaded: LoadedConfig) -> Counter[str]:
-    async with open_store(loaded, read_only=True) as store:
-        return Counter(paired.platform for paired in await store.access.approved())

@@ -123,47 +123,44 @@ class AgentMessage(NamedTuple):
     compacted: Any
 
 
-class AgentDatabase:
-    """Made by `open`."""
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database for one read transaction, while hermes-agent may write. Raises ImportRefused."""
+    try:
+        with opened(path, "ro") as connection:
+            connection.execute("BEGIN")
+            if "conversation_id" in _columns(connection, "sessions"):
+                raise ImportRefused("it is a database of this Hermes; `hermes restore` puts it in place.")
+            yield connection
+    except sqlite3.Error as error:
+        raise ImportRefused(f"{_NOT_ONE}, or it is damaged ({error}).") from error
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        if "conversation_id" in self._columns("sessions"):
-            raise ImportRefused("it is a database of this Hermes; `hermes restore` puts it in place.")
-        self._messages = ", ".join(self._available("messages", AgentMessage._fields, required=4))
 
-    @classmethod
-    @contextmanager
-    def open(cls, path: Path) -> Iterator[AgentDatabase]:
-        try:
-            with opened(path, "ro") as connection:
-                connection.execute("BEGIN")  # one read transaction while hermes-agent may write
-                yield cls(connection)
-        except sqlite3.Error as error:
-            raise ImportRefused(f"{_NOT_ONE}, or it is damaged ({error}).") from error
+def _sessions(connection: sqlite3.Connection) -> list[AgentSession]:
+    columns = _available(connection, "sessions", AgentSession._fields, required=2)
+    rows = connection.execute(f"SELECT {columns} FROM sessions ORDER BY started_at, rowid")
+    return [AgentSession(*row) for row in rows]
 
-    def sessions(self) -> list[AgentSession]:
-        columns = ", ".join(self._available("sessions", AgentSession._fields, required=2))
-        rows = self._connection.execute(f"SELECT {columns} FROM sessions ORDER BY started_at, rowid")
-        return [AgentSession(*row) for row in rows]
 
-    def messages(self, session_id: Any) -> list[AgentMessage]:
-        rows = self._connection.execute(
-            f"SELECT {self._messages} FROM messages WHERE session_id = ? ORDER BY id", (session_id,)
-        )
-        return [AgentMessage(*row) for row in rows]
+def _messages(connection: sqlite3.Connection, session: AgentSession) -> list[AgentMessage]:
+    columns = _available(connection, "messages", AgentMessage._fields, required=4)
+    rows = connection.execute(
+        f"SELECT {columns} FROM messages WHERE session_id = ? ORDER BY id", (session.id,)
+    )
+    return [AgentMessage(*row) for row in rows]
 
-    def _available(self, table: str, wanted: tuple[str, ...], *, required: int) -> list[str]:
-        """Return the columns of this version, with NULL for missing ones."""
-        there = self._columns(table)
-        missing = [name for name in wanted[:required] if name not in there]
-        if missing:
-            raise ImportRefused(f"{_NOT_ONE}: its table `{table}` has no {', '.join(missing)}.")
-        return [name if name in there else "NULL" for name in wanted]
 
-    def _columns(self, table: str) -> set[str]:
-        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-        return {name for (name,) in rows}
+def _available(connection: sqlite3.Connection, table: str, wanted: tuple[str, ...], *, required: int) -> str:
+    """Return the columns of this version, with NULL for missing ones."""
+    there = _columns(connection, table)
+    if missing := [name for name in wanted[:required] if name not in there]:
+        raise ImportRefused(f"{_NOT_ONE}: its table `{table}` has no {', '.join(missing)}.")
+    return ", ".join(name if name in there else "NULL" for name in wanted)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    return {name for (name,) in rows}
 
 
 _STRUCTURED = ("\x00json:", "\x01json:")
@@ -178,18 +175,19 @@ _HANDED_OVER = (
 
 def check(path: Path) -> None:
     """Check the file. Raises ImportRefused if it is not a database of hermes-agent."""
-    with AgentDatabase.open(path) as database:
-        database.sessions()
+    with _opened(path) as connection:
+        _sessions(connection)
+        _available(connection, "messages", AgentMessage._fields, required=4)
 
 
 def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation | Unreadable]:
     """Yield one conversation per tree of sessions, read on demand. An unreadable one does not stop the others."""
-    with AgentDatabase.open(path) as database:
-        trees = _trees(database.sessions())
+    with _opened(path) as connection:
+        trees = _trees(_sessions(connection))
         for number, tree in enumerate(trees):
             report("Reading conversations", number, len(trees))
             try:
-                imported = _Tree(tree, person).read(database)
+                imported = _Tree(tree, person).read(connection)
             except ImportRefused as error:
                 yield Unreadable(_address(tree), error.detail)
                 continue
@@ -208,24 +206,20 @@ def _trees(sessions: list[AgentSession]) -> list[list[AgentSession]]:
             children.setdefault(session.parent_session_id, []).append(session)
         else:
             roots.append(session)
-    trees = []
-    for root in roots:
-        tree = [root]
+    trees = [[root] for root in roots]
+    for tree in trees:
         for session in tree:  # grows meanwhile
             tree += children.get(session.id, [])
-        trees.append(tree)
     return trees
 
 
 def _is_in_a_circle(session: AgentSession, by_id: dict[Any, AgentSession]) -> bool:
-    seen = {session.id}
-    above = by_id.get(session.parent_session_id)
-    while above is not None:
-        if above.id in seen:
-            return True
+    seen = set()
+    above: AgentSession | None = session
+    while above is not None and above.id not in seen:
         seen.add(above.id)
         above = by_id.get(above.parent_session_id)
-    return False
+    return above is not None
 
 
 class _Tree:
@@ -240,8 +234,8 @@ class _Tree:
         """The messages before and in each session, with their new ids."""
         self._left_out = 0
 
-    def read(self, database: AgentDatabase) -> ImportedConversation:
-        made = [self._session(session, database.messages(session.id)) for session in self._sessions]
+    def read(self, connection: sqlite3.Connection) -> ImportedConversation:
+        made = [self._session(session, _messages(connection, session)) for session in self._sessions]
         live = self._sessions[0]
         # The live session: along continuations, not into branches.
         for session in self._sessions:
