@@ -82,10 +82,8 @@ def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> M
                 written.unpack()  # read back every byte from the disk
             size = draft.stat().st_size
             _publish(draft, target, overwrite=overwrite)
-    except OSError as error:
+    except (OSError, StoreError) as error:
         raise BackupFailed(_explain(error, target)) from error
-    except StoreError as error:
-        raise BackupFailed(_full(target) if isinstance(error, StoreFull) else str(error)) from error
     took = time.monotonic() - began
     return Made(target, size, manifest, files, (*damaged, *left_out), took)
 
@@ -162,11 +160,8 @@ def _working_directory(home: Path, target: Path) -> Iterator[Path]:
             shutil.rmtree(room, ignore_errors=True)
 
 
-def _explain(error: OSError, target: Path) -> str:
-    if isinstance(as_store_error(error), StoreFull):
-        return _full(target)
-    return f"{error.filename or target}: {error.strerror}."
-
-
-def _full(target: Path) -> str:
-    return f"{target.parent} is full; free some space, or choose a path on another disk."
+def _explain(error: OSError | StoreError, target: Path) -> str:
+    known = as_store_error(error) if isinstance(error, OSError) else error
+    if isinstance(known, StoreFull):
+        return f"{target.parent} is full; free some space, or choose a path on another disk."
+    return f"{error.filename or target}: {error.strerror}." if isinstance(error, OSError) else str(error)

@@ -73,15 +73,12 @@ def restore(
             agreed(staged)
             engines = [home / name for name in staged.engines]
             return Restored(staged, _replace(database, engines, workspaces if staged.workspaces else None))
-        except StoreFull as error:
-            raise RestoreFailed(_full(database)) from error
-        except OSError as error:
-            if swap.is_unfinished(database):
+        except (StoreFull, OSError) as error:
+            if isinstance(error, OSError) and swap.is_unfinished(database):
                 raise RestoreUnfinished(restore_instructions(database, error)) from error
-            full = isinstance(as_store_error(error), StoreFull)
-            raise RestoreFailed(
-                _full(database) if full else f"{error.filename or file}: {error.strerror}."
-            ) from error
+            if isinstance(error, OSError) and not isinstance(as_store_error(error), StoreFull):
+                raise RestoreFailed(f"{error.filename or file}: {error.strerror}.") from error
+            raise RestoreFailed(f"{database.parent} is full; free some space and try again.") from error
         finally:
             if not swap.is_unfinished(database):  # an unfinished restore needs the files
                 _clear(home, database, workspaces)
@@ -198,7 +195,3 @@ def _clear(home: Path, *places: Path) -> None:
     of_engines = home.glob(swap.staging(Path("*.db")).name)
     for folder in (*of_engines, *map(swap.staging, places)):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _full(database: Path) -> str:
-    return f"{database.parent} is full; free some space and try again."

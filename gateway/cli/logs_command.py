@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -61,21 +62,19 @@ def logs(options: Options, follow: bool, lines: int, level: str, wanted: str | N
     loaded = load_config(options, lenient=True)
     path = log_file(loaded.home)
     if not all_files(path):
-        click.echo(_no_log(path, is_on=loaded.config.logging.file), err=True)
+        missing = "There is no log file, because `logging.file` is off; Hermes logs to standard error only."
+        if loaded.config.logging.file:
+            missing = f"Nothing has been logged yet: `hermes run` writes {path}."
+        click.echo(missing, err=True)
         if not follow:
             return
     out = console()
     with closing(LogReader(level, wanted)) as reader:
-        for event in reader.last(path, lines):
-            _show(event, out, as_json=as_json)
-        for event in reader.follow(path) if follow else ():
-            _show(event, out, as_json=as_json)
-
-
-def _no_log(path: Path, *, is_on: bool) -> str:
-    if not is_on:
-        return "There is no log file, because `logging.file` is off; Hermes logs to standard error only."
-    return f"Nothing has been logged yet: `hermes run` writes {path}."
+        for event in chain(reader.last(path, lines), reader.follow(path) if follow else ()):
+            if as_json:
+                click.echo(json.dumps(event, ensure_ascii=False))
+            else:
+                _print_event(event, out)
 
 
 class LogReader:
@@ -149,12 +148,9 @@ def _is_rotated(path: Path, file: IO[str]) -> bool:
         return True
 
 
-def _show(event: Event, out: Console, *, as_json: bool) -> None:
+def _print_event(event: Event, out: Console) -> None:
     from rich.text import Text  # noqa: PLC0415
 
-    if as_json:
-        click.echo(json.dumps(event, ensure_ascii=False))
-        return
     level = str(event.get("level", "info"))
     line = Text.assemble(
         (_local_time(str(event.get("timestamp", ""))), "dim"),

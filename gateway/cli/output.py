@@ -17,7 +17,7 @@ from gateway.progress import listening
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from agent.events import FileSent
 
@@ -133,41 +133,30 @@ class _ProgressBar:
 
     def __init__(self, out: Console) -> None:
         self._out = out
-        self._what = ""
-        self._shown: tuple[Progress, TaskID] | None = None
+        self._shown: tuple[str, Progress] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, what: str, done: int, total: int) -> None:
+        from rich.progress import Progress  # noqa: PLC0415 - slow to import
+
         with self._lock:
-            if 0 < total <= done:
+            is_done = 0 < total <= done
+            if is_done or (self._shown and self._shown[0] != what):
                 self._remove()
+            if is_done:
                 return
-            if what != self._what or self._shown is None:
-                self._remove()
-                self._start(what)
-            assert self._shown is not None
-            bar, task = self._shown
-            bar.update(task, completed=done, total=total or None)
+            if self._shown is None:
+                self._shown = (what, Progress(console=self._out, transient=True))
+                self._shown[1].add_task(what)
+                self._shown[1].start()
+            _, bar = self._shown
+            bar.update(bar.task_ids[0], completed=done, total=total or None)
 
     def close(self) -> None:
         with self._lock:
             self._remove()
 
-    def _start(self, what: str) -> None:
-        from rich.progress import (  # noqa: PLC0415 - slow to import
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        bar = Progress(*columns, console=self._out, transient=True)
-        bar.start()
-        self._what, self._shown = what, (bar, bar.add_task(what, total=None))
-
     def _remove(self) -> None:
         if self._shown is not None:
-            self._shown[0].stop()
+            self._shown[1].stop()
             self._shown = None
