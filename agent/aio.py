@@ -128,14 +128,11 @@ _threads = _Threads(most_idle=8)
 
 
 def mark_exception_seen(future: asyncio.Future[Any]) -> None:
-    """Marks the error of a future as seen: its caller may be gone."""
+    """Mark the error of a future as seen: its caller may be gone."""
     if not future.cancelled():
         future.exception()
 
 
 def keyed_lock(key: str) -> asyncio.Lock:
-    """Return the lock for this key. Callers that read, change and write the same thing share it; it goes with them."""
-    lock = _locks.get(key)
-    if lock is None:
-        lock = _locks[key] = asyncio.Lock()
-    return lock
+    """Return the lock for this key, for callers that read, change and write the same thing."""
+    return _locks.setdefault(key, asyncio.Lock())

@@ -33,8 +33,7 @@ class ContextEngine(ABC):
     last_outcome: CompressionOutcome | None = None
     """Result of the last compress(), for the user. None: the host derives it from the messages."""
     has_fallback_summary: bool = False
-    """A summary could not be written, so an extract is in its place. The host calls compress() again while nobody
-    waits, so that the engine can replace it."""
+    """A summary could not be written, so an extract replaces it. The host calls compress() again between turns."""
 
     @property
     @abstractmethod
@@ -53,16 +52,16 @@ class ContextEngine(ABC):
     def compress(
         self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
     ) -> list[ChatDict]:
-        """A valid, smaller message list, or the given one where nothing can be gained. The input stays as it is.
+        """Return a valid, smaller message list, or the given one if nothing can be gained. The input stays as it is.
 
         `focus_topic` comes from `/compress <topic>`; an engine may ignore it.
         """
 
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:  # noqa: B027 - optional, nothing by default
-        """A conversation begins, or goes on in a child session after a split (`boundary_reason="compression"`)."""
+        """Called when a conversation begins, or continues in a child session (`boundary_reason="compression"`)."""
 
     def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:  # noqa: B027 - optional
-        """A real boundary: reset, expiry or shutdown. Flush state and close connections here."""
+        """Called at reset, expiry and shutdown. Flush state and close connections here."""
 
     def on_session_reset(self) -> None:
         """`/new` and `/reset`: forget what belongs to the old session."""
@@ -74,25 +73,25 @@ class ContextEngine(ABC):
     def update_model(
         self, model: str, context_length: int, base_url: str = "", api_key: str = "", provider: str = ""
     ) -> None:
-        """The model was switched. The threshold stays at the same fraction of the window."""
+        """Called when the model was switched. The threshold stays at the same fraction of the window."""
         ratio = self.threshold_tokens / self.context_length if self.context_length else 0.0
         self.context_length = context_length
         self.threshold_tokens = round(context_length * (ratio or _DEFAULT_THRESHOLD))
 
     def get_tool_schemas(self) -> list[ChatDict]:
-        """Tools the model may call, each with `name`, `description` and `parameters`."""
+        """Return tools that the model may call, each with `name`, `description` and `parameters`."""
         return []
 
     def handle_tool_call(self, name: str, args: Mapping[str, Any], **kwargs: Any) -> str:
-        """Answers a call of one of the engine's tools with JSON text."""
+        """Answer a call of one of the engine's tools with JSON text."""
         return json.dumps({"error": f"The context engine {self.name} has no tool named {name}."})
 
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
-        """A cheap look before a model call, for engines that can tell from the messages alone."""
+        """Return whether to compact, from the messages alone. Called before a model call; it must be cheap."""
         return False
 
     def hint(self, messages: list[ChatDict]) -> str | None:
-        """A short text to stand behind the newest message of the user, before the model is asked. None: there is none.
+        """Return a short text for the model to read after the newest message of the user, or None.
 
         It is stored and stays in the context, so that what a provider has cached stays the same and only grows.
         """

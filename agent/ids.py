@@ -15,7 +15,7 @@ def new_id(prefix: str) -> str:
 
 
 def id_from(prefix: str, *names: str) -> str:
-    """Always the same for the same names: for what others have given a name that lasts."""
+    """Return the same id for the same names."""
     digest = hashlib.sha256("\0".join(names).encode("utf-8", "surrogatepass")).digest()
     return _spelled(prefix, int.from_bytes(digest[:16]))
 

@@ -31,7 +31,7 @@ CREATED_AT = "created_at"
 KIND = "kind"
 """`summary` or `note`, on messages that an engine wrote."""
 STATE = "state"
-"""On messages that an engine wrote: whatever JSON object the engine put there.
+"""On messages that an engine wrote: a JSON object of the engine.
 
 These four keys are for engines only: none of them reaches a provider."""
 

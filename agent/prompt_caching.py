@@ -122,9 +122,9 @@ class Pauses:
     """Requests that the expectation weighs as much as."""
     _LEAST = 0.01
 
-    def __init__(self, everybody: Pauses | None = None) -> None:
-        """`everybody` are the pauses of all conversations, which one conversation is expected to resemble."""
-        self._everybody = everybody
+    def __init__(self, overall: Pauses | None = None) -> None:
+        """`overall` are the pauses of all conversations, which one conversation is expected to resemble."""
+        self._overall = overall
         self._requests = 0.0
         self._survivable = 0.0
 
@@ -133,12 +133,12 @@ class Pauses:
         self._survivable += LIFETIME["5m"] <= seconds < LIFETIME["1h"]
         if self._requests > self._MEMORY:
             self._requests, self._survivable = self._requests / 2, self._survivable / 2
-        if self._everybody is not None:
-            self._everybody.note(seconds)
+        if self._overall is not None:
+            self._overall.note(seconds)
 
     @property
     def chance(self) -> float:
-        expected = self._everybody.chance if self._everybody is not None else 0.4
+        expected = self._overall.chance if self._overall is not None else 0.4
         seen = (self._survivable + self._DOUBT * expected) / (self._requests + self._DOUBT)
         return max(self._LEAST, seen)
 
@@ -168,11 +168,11 @@ class TurnAwareCache:
     """
 
     def __init__(
-        self, native_anthropic: bool, everybody: Pauses, clock: Callable[[], float] = time.monotonic
+        self, native_anthropic: bool, overall: Pauses, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._native = native_anthropic
         self._clock = clock
-        self._pauses = Pauses(everybody)
+        self._pauses = Pauses(overall)
         self._asked_at: float | None = None
         self._newest: _Entry | None = None
         self._lasting: _Entry | None = None

@@ -96,7 +96,7 @@ class ScriptedLLM:
         return step
 
     def _completion(self, request: ChatRequest, text: str, calls: tuple[ToolCall, ...]) -> Completion:
-        """Tokens are counted as bytes / 4, of the request and of the answer; the price is zero."""
+        """Count tokens as bytes / 4, of the request and of the answer; the price is zero."""
         said = text + "".join(call.name + call.arguments for call in calls)
         usage = Usage(_tokens(json.dumps([request.messages, request.tools])), _tokens(said), cost_usd=0.0)
         return Completion(text, calls, "tool_calls" if calls else "stop", usage, self.model)

@@ -42,7 +42,7 @@ class ToolContext:
     store: SessionStore
     send_file: SendFile = send_no_file
     approve: Approve | None = None
-    """Asks the person before a dangerous tool runs; None where the owner has switched that off."""
+    """Asks the person before a dangerous tool runs; None if the owner has switched that off."""
 
 
 ToolFunction = Callable[..., Awaitable[str]]
@@ -71,7 +71,7 @@ class Tool:
 
     @property
     def definition(self) -> ChatDict:
-        """The OpenAI form."""
+        """Return the OpenAI form."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 

@@ -41,7 +41,7 @@ CONTINUE = (
 
 
 TELLING = 12
-"""Bytes of letters and digits that make a repetition one: fewer recur by chance, as indentation and rules do."""
+"""Bytes of letters and digits that count as a repetition. Fewer recur by chance, as in indentation."""
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class RetryingLLM:
 
     @property
     def model(self) -> str:
-        """The model that is asked first. Which one answered is in the completion: other conversations ask as well."""
+        """The model that is asked first. The completion names the one that answered."""
         return self._clients[0].model
 
     @property
@@ -237,7 +237,7 @@ class RetryingLLM:
         overflow.model, overflow.context_length = client.model, self._window_of(client)
 
     def _attempts_at(self, client: LLMClient) -> AsyncIterator[stamina.Attempt]:
-        """Attempts with pauses between them, until they are used up or another one is of no use."""
+        """Yield attempts with pauses between them, as long as another one may help."""
         return stamina.retry_context(
             on=self._worth_waiting,
             attempts=self._attempts,
@@ -258,16 +258,13 @@ class RetryingLLM:
 
 
 class OverlapTrimmer:
-    """Takes the continuation piece by piece and gives back what is new.
-
-    Text is held back only as long as it could still turn out to be a repetition.
-    """
+    """Drops repeated text from a continuation. Text is held back only while it may still be a repetition."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
         self._held = ""
         self._at = 0
-        """Return the first position of the held text in `shown`; a longer text is never found earlier."""
+        """First position of the held text in `shown`; a longer text is never found earlier."""
         self._decided = not shown
 
     def feed(self, text: str) -> str:
@@ -293,7 +290,7 @@ def _overlap(shown: str, continuation: str) -> int:
 
 
 def _longest_overlap(text: str, pattern: str) -> int:
-    """The longest end of the text that the pattern begins with, by Knuth, Morris and Pratt: in linear time."""
+    """Return the length of the longest end of `text` that `pattern` begins with, in linear time (KMP)."""
     borders = [0] * len(pattern)
     matched = 0
     for index in range(1, len(pattern)):

@@ -136,10 +136,9 @@ def _without_root(sandbox: list[str]) -> list[str]:
 
 
 def _launcher(limits: Limits) -> str:
-    """Limits itself, then runs the command: as a child, because signals do not reach the first process.
+    """Return a script that sets the limits and runs the command as a child: signals do not reach the first process.
 
-    Of a command that is killed, bash would tell on its own standard error. The kernel is told whom to end first
-    when the machine runs out of memory.
+    It silences bash, which reports killed commands, and offers itself to the kernel when memory runs out.
     """
     kilobytes = limits.memory_mb * 1024
     ulimits = (
@@ -214,7 +213,7 @@ _MACHINES = {
 
 
 def syscall_filter(machine: str = "") -> bytes:
-    """The program for this machine; empty where the numbers of its calls are not known here."""
+    """Return the filter for this machine; empty if its call numbers are unknown."""
     known = _MACHINES.get(machine or platform.machine())
     if known is None:
         return b""
@@ -244,5 +243,5 @@ def _return_for_each(values: Sequence[int], verdict: int) -> list[bytes]:
 
 
 def _step(code: int, value: int, *, if_so: int = 0, if_not: int = 0) -> bytes:
-    """One instruction; `if_so` and `if_not` are how many to pass over after a comparison."""
+    """Return one instruction; `if_so` and `if_not` are how many to skip after a comparison."""
     return struct.pack("=HBBI", code, if_so, if_not, value)

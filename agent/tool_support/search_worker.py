@@ -1,7 +1,7 @@
-"""Looks through a folder for names and contents, as a process of its own, started by path with `python -I`.
+"""Searches a folder for names and contents, in a separate process that is started by path with `python -I`.
 
-A regular expression can take for ever, and meanwhile Python's engine cannot be interrupted and holds the
-interpreter's lock. A process can be killed. It starts fast because it imports only the standard library.
+A regular expression may never end, cannot be interrupted and holds the interpreter's lock, but a process can be killed.
+It starts fast because it imports only the standard library.
 
 Arguments: a descriptor of the folder, and the query as JSON. Output: a JSON object per line, `done` the last.
 """
@@ -75,7 +75,7 @@ def search(folder: int, *, pattern: str, glob: str, ignore_case: bool, limit: in
 
 
 def files(top: int) -> Iterator[tuple[str, int, str]]:
-    """Every regular file: its path, a descriptor of its folder, its name. Links are not followed."""
+    """Yield the path of every regular file, a descriptor of its folder, and its name. Links are not followed."""
     for folder, folders, names, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
         inner = folder.removeprefix(".").removeprefix("/")
         deep = inner.count("/") >= MAX_DEPTH
@@ -87,7 +87,7 @@ def files(top: int) -> Iterator[tuple[str, int, str]]:
 
 
 def read(folder: int, name: str) -> bytes | None:
-    """The file's bytes, nothing for a binary or vanished one, None if it is too large."""
+    """Return the file's bytes, nothing for a binary or vanished file, None if it is too large."""
     try:
         with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -108,8 +108,7 @@ def matching_lines(path: str, data: bytes, expression: re.Pattern[str]) -> Itera
 
 
 def without_keys(text: str) -> str:
-    """Private keys go here, where the whole file is known: a single line of one looks like anything. They go before
-    the pattern is tried, because what matches tells as much as what is shown. The lines keep their numbers."""
+    """Redact private keys, which only the whole file shows, before the pattern could reveal them by matching."""
     if "PRIVATE KEY" not in text:
         return text
     return _KEY_BLOCK.sub(_without_data, text)

@@ -1,4 +1,4 @@
-"""A conversation's folder. Nothing outside it can be reached through these verbs, whatever the path says.
+"""A conversation's folder. No path leads out of it.
 
 Every component of a path is opened on its own, relative to the one before and without following links; a link
 put in place between a check and its use leads nowhere. All verbs block: call them in a worker thread.
@@ -50,25 +50,27 @@ class Workspace:
         self.root = root.absolute()
 
     def prepare(self) -> None:
-        """Makes the folder, for its owner only, with the parents it lacks."""
+        """Create the folder, for its owner only, with missing parents."""
         with _explained("the workspace"):
             _make_private(self.root)
 
     def open_folder(self, path: str = ".") -> int:
-        """A descriptor of the folder at this path, to be closed by the caller."""
+        """Return a descriptor of the folder at this path. The caller closes it."""
         with self._open_folder(path, _components(path), create=False) as folder:
             return os.dup(folder)
 
     def read(self, path: str) -> bytes:
-        """The whole file, up to MAX_FILE_BYTES."""
+        """Return the whole file, up to MAX_FILE_BYTES."""
         with self._open_parent(path) as (folder, name):
             try:
                 return _read(folder, name)
             except FileNotFoundError as exc:
-                raise ToolError(f"`{path}` does not exist. {_neighbours(folder, name)}") from exc
+                names = sorted(os.listdir(folder))[:50]  # noqa: PTH208 - a descriptor, not a path
+                hint = did_you_mean(name, names) if names else "Its folder is empty."
+                raise ToolError(f"`{path}` does not exist. {hint}") from exc
 
     def write(self, path: str, data: bytes, *, append: bool = False) -> None:
-        """All of it or nothing: readers see the file as it was or as it will be."""
+        """Replace or extend a file as a whole: readers see the old or the new content."""
         with self._open_parent(path, create=True) as (folder, name):
             if not append:
                 _replace(folder, name, data)
@@ -80,7 +82,7 @@ class Workspace:
                 _replace(folder, name, before + data)
 
     def write_new(self, path: str, data: bytes) -> str:
-        """Writes a file that is not there yet, under the next free name if need be; returns its path."""
+        """Write a new file, under the next free name if need be, and return its path."""
         wanted = PurePosixPath(path)
         with self._open_parent(path, create=True) as (folder, _):
             number = 1
@@ -93,7 +95,7 @@ class Workspace:
 
     @contextmanager
     def _open_parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
-        """The folder a file is in, and the file's name."""
+        """Yield a descriptor of the file's folder, and the file's name."""
         *parents, name = _components(path) or [""]
         if not name:
             raise ToolError(f"`{path}` is a folder; give the path of a file in it.")
@@ -113,7 +115,7 @@ class Workspace:
 
 
 def _components(path: str) -> list[str]:
-    """The names a path leads through. Refuses what could lead out of the workspace or cannot be a name."""
+    """Split a path into names. Refuses what could lead out of the workspace or cannot be a name."""
     if not path.strip():
         raise ToolError("the path is empty; give one relative to the workspace, such as `notes/today.md`.")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in path):
@@ -201,14 +203,9 @@ def _refuse_large(data: bytes) -> None:
         raise ToolError(f"files of more than {MAX_FILE_BYTES:,} bytes are not handled here.")
 
 
-def _neighbours(folder: int, name: str) -> str:
-    names = sorted(os.listdir(folder))[:50]
-    return did_you_mean(name, names) if names else "Its folder is empty."
-
-
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Turns what the system says into a sentence for the model."""
+    """Turn an error of the system into a sentence for the model."""
     try:
         yield
     except OSError as exc:

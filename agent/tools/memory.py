@@ -1,7 +1,7 @@
 """Facts about the person that outlive a session. The person is told of each.
 
-A fact is in the system prompt of every later session, so a fact that a web page or a forwarded message planted would
-work for ever. Facts noted while text of others was in the conversation are labelled.
+A fact is in the system prompt of every later session, so a web page or a forwarded message must not plant one
+unnoticed. Facts noted while text of others was in the conversation are labelled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_PERSON_CHARS = 4_000
 
 _SUGGESTED = 5
 _UNTOLD = "facts_untold"
-"""Names the state that holds what was remembered and the person was not told yet."""
+"""State of a conversation: sentences about new facts that the person was not told yet."""
 _LOOKED_AT = 400
 """Messages of a conversation whose beginning an old version summarised."""
 
@@ -62,7 +62,7 @@ async def _add(ctx: ToolContext, text: str) -> str:
         return "That is remembered already."
     missing = sum(len(fact.text) for fact in facts) + len(text) - MAX_PERSON_CHARS
     if missing > 0:
-        oldest = facts[:_SUGGESTED]  # in the order they were told, whatever the clock said
+        oldest = facts[:_SUGGESTED]
         raise ToolError(
             f"the memory is full; forget facts of {missing} characters or more first, or merge some. "
             f"The oldest are:\n{_as_text(oldest)}"

@@ -21,7 +21,7 @@ async def session_search(
     limit: Annotated[int, Field(ge=1, le=20, description="How many passages to show at most.")] = 10,
 ) -> str:
     """Search all conversations with this person, also what has left the current context."""
-    # Without a person the store would search everybody's conversations.
+    # Without a person the store would search the conversations of all people.
     if not ctx.person:
         raise ToolError("this conversation belongs to no known person, so there is nothing to search.")
     hits = await ctx.store.search(query, person=ctx.person, limit=limit)

@@ -54,7 +54,7 @@ async def todo(
 
 
 async def task_list(store: SessionStore, conversation_id: str) -> str:
-    """The list as text; empty where there is none."""
+    """Return the list as text; empty if there is none."""
     items = await _load(store, conversation_id)
     return _as_text(items) if items else ""
 
@@ -66,13 +66,13 @@ async def _load(store: SessionStore, conversation_id: str) -> list[TodoItem]:
     try:
         return _ITEMS.validate_json(saved)
     except ValidationError:
-        # Written by another version, say. A list that cannot be read must not make the tool useless for ever.
+        # Perhaps another version wrote it. The tool must stay usable.
         log.warning("todo.unreadable", conversation_id=conversation_id)
         return []
 
 
 def _updated(current: list[TodoItem], changes: list[TodoItem], *, new_ids: bool = False) -> list[TodoItem]:
-    """The list with those fields changed that were given; `new_ids` lets unknown ids name new items."""
+    """Return the list with the given fields changed; with `new_ids`, unknown ids name new items."""
     by_id = {item.id: item for item in current}
     given = [change.id for change in changes if change.id]
     if len(set(given)) < len(given):

@@ -68,7 +68,7 @@ class ModelFacts:
 
 
 def lookup(model_id: str) -> ModelFacts | None:
-    """The facts about a model under any of the usual spellings of its id."""
+    """Return the facts about a model under any of the usual spellings of its id."""
     if model_id == embedded.MODEL_ID:
         return ModelFacts("embedded", embedded.WINDOW, None, supports_tools=False, prices=Prices(0.0, 0.0))
     provider, _, name = model_id.partition("/")
