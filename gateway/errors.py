@@ -15,6 +15,7 @@ HermesError                     (agent/errors.py, with the errors of models, sto
 ├── BackupUnusable
 ├── RestoreFailed
 ├── ImportRefused
+├── AttachmentRefused
 ├── QueueFull
 ├── CommandFailed
 ├── ShuttingDown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -68,20 +68,11 @@ class Hooks:
 
     def __init__(self, *, seconds: float = TIME_LIMIT) -> None:
         self._seconds = seconds
-        self._hooks: list[Hook] = []
-
-    @property
-    def all(self) -> Sequence[Hook]:
-        return self._hooks
-
-    def add(self, hook: Hook) -> None:
-        self._hooks.append(hook)
+        self.all: list[Hook] = []
 
     async def emit(self, event: Event, **data: Any) -> None:
         """Run the hooks of the event concurrently. Raises nothing; does not wait for a hook that takes too long."""
-        tasks = {
-            asyncio.create_task(self._run(hook, data)): hook for hook in self._hooks if hook.event == event
-        }
+        tasks = {asyncio.create_task(self._run(hook, data)): hook for hook in self.all if hook.event == event}
         if not tasks:
             return
         try:

@@ -86,8 +86,7 @@ class Plugins:
         self.tools |= {tool.name: tool for tool in offered.tools}
         self.commands += offered.commands
         self.platforms |= {spec.name: spec for spec in offered.platforms}
-        for hook in offered.hooks:
-            self.hooks.add(hook)
+        self.hooks.all += offered.hooks
 
     def _check_names(self, offered: Registrations) -> None:
         tools = [*self.tools, *(discover() if offered.tools else ())]

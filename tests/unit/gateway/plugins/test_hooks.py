@@ -24,7 +24,7 @@ NOWHERE = Path("nowhere")
 def hooks_of(*callbacks: Callable[..., Any], seconds: float = 30.0) -> Hooks:
     hooks = Hooks(seconds=seconds)
     for callback in callbacks:
-        hooks.add(Hook("acme", NOWHERE, "turn_done", callback))
+        hooks.all.append(Hook("acme", NOWHERE, "turn_done", callback))
     return hooks
 
 
