@@ -78,7 +78,7 @@ COMMANDS = {
     "sessions": Entry("Look", "sessions", "List, read, search and export conversations."),
     "doctor": Entry("Look", "doctor", "Check this installation and say what to fix."),
     "status": Entry("Look", "status", "Show what Hermes is doing now, and what it has cost today."),
-    "usage": Entry("Look", "usage", "Show tokens and cost by day, person or model."),
+    "usage": Entry("Look", "status", "Show tokens and cost by day, person or model."),
     "logs": Entry("Look", "logs_command", "Read the log of the gateway."),
     "backup": Entry("Keep", "backup", "Copy everything into one file, also while the gateway runs."),
     "restore": Entry("Keep", "backup", "Replace the current state with a backup."),

@@ -31,14 +31,8 @@ from gateway.types import parse_command
 if TYPE_CHECKING:
     from gateway.cli.gateway_client import ChatBackend
 
-_CHOICES: dict[str, Choice] = {
-    "o": "once",
-    "once": "once",
-    "c": "conversation",
-    "conversation": "conversation",
-    "d": "deny",
-    "deny": "deny",
-}
+_DECISIONS: tuple[Choice, ...] = ("once", "conversation", "deny")
+_CHOICES = {typed: choice for choice in _DECISIONS for typed in (choice[0], choice)}
 """Accepted input. “yes” is not accepted: it does not say for how long."""
 
 _CHOICES_PROMPT = "[o]nce, this [c]onversation, [d]eny "
