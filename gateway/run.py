@@ -20,7 +20,7 @@ from gateway.app import App, build_app, build_platforms, program
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config, LoggingConfig
 from gateway.models import embedded
-from gateway.observability.logs import configure_logging, configured_log_file
+from gateway.observability.logs import configure_logging, log_file
 from gateway.open_files import LoopExceptionHandler, raise_limit
 from gateway.platforms.base import Platform
 from gateway.plugins.engines import BUILT_IN
@@ -86,7 +86,7 @@ def _sockets(platforms: Sequence[Platform]) -> Iterator[socket.socket]:
 
 
 def _configure_logging(config: LoggingConfig, home: Path) -> None:
-    configure_logging(config.level, config.format, file=configured_log_file(config, home))
+    configure_logging(config.level, config.format, file=log_file(home) if config.file else None)
 
 
 def _start_jobs(app: App, platforms: Sequence[Platform]) -> list[asyncio.Task[None]]:

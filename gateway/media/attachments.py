@@ -40,7 +40,6 @@ _MAX_FILES = 20
 _MAX_TEXT = 12_000
 """Characters of a document that the message contains; the model can read the rest from the workspace."""
 _MAX_FILENAME = 80
-_DEFAULT_FILENAME = "file"
 
 _NO_VOICE = (
     "voice messages are not understood here: no model for them is set up. Tell the person so, and that the owner can "
@@ -145,7 +144,7 @@ def safe_filename(name: str, mime: str = "") -> str:
     stem, dot, extension = cleaned.rpartition(".")
     if not dot:
         stem, extension = cleaned, (mimetypes.guess_extension(mime) or "").lstrip(".")
-    stem = stem[: _MAX_FILENAME - 12] or _DEFAULT_FILENAME
+    stem = stem[: _MAX_FILENAME - 12] or "file"
     return f"{stem}.{extension[:10]}" if extension else stem
 
 

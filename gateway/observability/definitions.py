@@ -13,7 +13,6 @@ from agent.llm import Usage
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves this one without types
 
 TURN_OUTCOMES = ("answered", "command", "stopped", "failed", "interrupted")
-DELIVERY_OUTCOMES = ("sent", "parked")
 OTHER = "other"
 
 _MAX_VALUES = 64

@@ -24,7 +24,6 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from agent.redaction import REDACTED, Rule, own_rules, redact, rules_for
-from gateway.config.schema import LoggingConfig
 
 MAX_BYTES = 2_000_000
 BACKUPS = 4
@@ -33,10 +32,6 @@ BACKUPS = 4
 
 def log_file(home: Path) -> Path:
     return home / "logs" / "hermes.log"
-
-
-def configured_log_file(config: LoggingConfig, home: Path) -> Path | None:
-    return log_file(home) if config.file else None
 
 
 def all_files(path: Path) -> list[Path]:
@@ -102,6 +97,9 @@ Listener = Callable[[str, object], None]
 
 _listeners: list[Listener] = []
 
+_log_files: list[JsonLogFile] = []
+"""The current log file, if any."""
+
 
 @contextmanager
 def on_warning(listener: Listener) -> Iterator[None]:
@@ -129,10 +127,12 @@ def configure_logging(level: str, style: Literal["human", "json"], *, file: Path
         structlog.processors.StackInfoRenderer(),
         _exceptions(style),
     ]
-    _crash_log.replace(JsonLogFile(file) if file else None)
-    files = [_crash_log.file] if _crash_log.file else []
+    while _log_files:
+        _log_files.pop().close()
+    if file:
+        _log_files.append(JsonLogFile(file))
     # Exceptions become text before the text is redacted: a traceback is where most secrets are.
-    output: list[Processor] = [redact_event, *files, _line(style)]
+    output: list[Processor] = [redact_event, *_log_files, _line(style)]
     structlog.configure(
         processors=[*before_filter, _drop_below(threshold), *details, *output],
         wrapper_class=structlog.make_filtering_bound_logger(min(threshold, logging.WARNING)),
@@ -239,28 +239,14 @@ def _line(style: Literal["human", "json"]) -> Processor:
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
 
 
-class _CrashLog:
-    """The log file that the exception hooks write tracebacks to, beside standard error."""
-
-    file: JsonLogFile | None = None
-
-    def replace(self, file: JsonLogFile | None) -> None:
-        if self.file:
-            self.file.close()
-        self.file = file
-
-
-_crash_log = _CrashLog()
-
-
 def _excepthook(
     kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None, context: str = ""
 ) -> None:
     """Write the traceback of an uncaught exception, with its secrets redacted."""
     text = redact(context + "".join(traceback.format_exception(kind, exc, trace)), own_rules())
     sys.stderr.write(text)
-    if _crash_log.file:
-        _crash_log.file.write({"event": "hermes.crashed", "level": "critical", "exception": text})
+    for file in _log_files:
+        file.write({"event": "hermes.crashed", "level": "critical", "exception": text})
 
 
 def _thread_excepthook(ended: threading.ExceptHookArgs) -> None:

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode
 from opentelemetry.util.re import parse_env_headers
 
-from gateway.observability.tracing import Attributes, Span, Tracing, TracingSettings
+from gateway.observability.tracing import Attributes, Span, Tracing
 
 _EXPORT_SECONDS = 3.0
 """Time limit for one batch, retries included: a stop does not wait for an unreachable collector."""
@@ -26,13 +26,14 @@ _MAX_TURNS = 1_000
 class OpenTelemetryTracing(Tracing):
     """Tracing with a private provider, not the global one, so that libraries are not traced."""
 
-    def __init__(self, settings: TracingSettings) -> None:
+    def __init__(self, endpoint: str, headers: str, service: str) -> None:
+        """`endpoint` is the URL of the collector; `headers` is `name=value,name=value` and may hold a key."""
         exporter = OTLPSpanExporter(
-            endpoint=f"{settings.endpoint}/v1/traces",
-            headers=parse_env_headers(settings.headers, liberal=True),
+            endpoint=f"{endpoint}/v1/traces",
+            headers=parse_env_headers(headers, liberal=True),
             timeout=_EXPORT_SECONDS,
         )
-        resource = Resource.create({"service.name": settings.service})
+        resource = Resource.create({"service.name": service})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("hermes")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from gateway.config.environment import environment
@@ -58,42 +56,20 @@ class Tracing:
 _NO_SPAN = Span()
 
 
-@dataclass(frozen=True, slots=True)
-class TracingSettings:
-    """Settings from the standard variables of OpenTelemetry."""
-
-    endpoint: str
-    """URL of the collector; traces go to `/v1/traces` below it."""
-    headers: str = field(default="", repr=False)
-    """`name=value,name=value`; may hold a key."""
-    service: str = "hermes"
-
-    @property
-    def public_endpoint(self) -> str:
-        """The endpoint without a user name and password."""
-        parts = urlsplit(self.endpoint)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def tracing_settings(home: Path) -> TracingSettings | None:
-    """Read the settings; None if tracing is off."""
-    known = environment(home)
+def configured_tracing(loaded: LoadedConfig) -> tuple[Tracing, str]:
+    """Return the tracing that the standard variables of OpenTelemetry configure, and a start-up line about it, which is
+    empty if tracing is off. Imports slowly, so do not call it on the event loop."""
+    known = environment(loaded.home)
     endpoint = known.get(_ENDPOINT, "").strip().rstrip("/")
     if not endpoint:
-        return None
-    return TracingSettings(endpoint, known.get(_HEADERS, ""), known.get(_NAME) or "hermes")
-
-
-def configured_tracing(loaded: LoadedConfig) -> tuple[Tracing, str]:
-    """Return the tracing and a start-up line about it, which is empty if tracing is off. Imports slowly, so do not call
-    it on the event loop."""
-    settings = tracing_settings(loaded.home)
-    if settings is None:
         return Tracing(), ""
-    if not settings.endpoint.startswith(("http://", "https://")):
+    if not endpoint.startswith(("http://", "https://")):
         return Tracing(), NO_ADDRESS
     try:
         from gateway.observability.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - optional
     except ImportError:
         return Tracing(), NOT_INSTALLED
-    return OpenTelemetryTracing(settings), f"sent to {settings.public_endpoint}"
+    tracing = OpenTelemetryTracing(endpoint, known.get(_HEADERS, ""), known.get(_NAME) or "hermes")
+    # Without a user name and password, which the URL may hold.
+    parts = urlsplit(endpoint)
+    return tracing, f"sent to {parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from gateway.text.code_blocks import Fence
 from gateway.text.outline import CodeRange, CutDamage, CutPoint, outline
-from gateway.text.unicode import INVISIBLE, Measure, inside_graphemes, is_blank, prefix_length
+from gateway.text.unicode import INVISIBLE, Measure, inside_graphemes, prefix_length
 
 _VISIBLE = re.compile(f"[^{re.escape(INVISIBLE)}]")
 _SENTENCE_END = re.compile(r"""(?:(?<!\d)\.|[!?…])["'”’»)\]*_]*(?=[^\S\n])|[。！？]["”’」』）】]*""")
@@ -165,75 +164,23 @@ def split_first(text: str, limit: int, measure: Measure) -> tuple[str, str]:
     The text may be incomplete: once there is a rest, appending text changes neither the message nor the beginning of
     the rest.
     """
-    source = _Source(text, limit, measure)
-    if source.remainder_fits(0, ""):
-        return source.remainder(0, ""), ""
-    piece, position, reopening = source.cut(source.first_line(), "")
+    if limit < SMALLEST_LIMIT:
+        raise ValueError(f"A message limit of {limit} is too small; allow at least {SMALLEST_LIMIT}.")
+    begin = _skip_indentation(text, _BLANK_LINES.match(text), limit)
+    end = len(text.rstrip(INVISIBLE))
+    # A text of more characters than the limit need not be measured: a character counts at least 1.
+    if end - begin <= limit and measure(text[begin:end]) <= limit:
+        fits = len(text) <= limit and measure(text) <= limit
+        return text if fits else text[begin:end], ""
+    piece, length, reopening = _best_cut(text[begin : begin + limit + 1], limit, measure)
+    position = _skip_indentation(text, _WHITE_SPACE.match(text, begin + length), limit)
     return piece, reopening + text[position:]
 
 
-def split_text(text: str, limit: int, measure: Measure) -> list[str]:
-    """Return all messages; none for a blank text.
-
-    Equals repeated use of `split_first`, without copying the rest each time.
-    """
-    source = _Source(text, limit, measure)
-    found: list[str] = []
-    position, reopening = 0, ""
-    while not source.remainder_fits(position, reopening):
-        piece, position, reopening = source.cut(position or source.first_line(), reopening)
-        found.append(piece)
-    last = source.remainder(position, reopening)
-    return found if is_blank(last) else [*found, last]
-
-
-@dataclass(slots=True)
-class _Source:
-    """A text and the length limit of its messages."""
-
-    text: str
-    limit: int
-    measure: Measure
-    _end: int = field(init=False)
-    """The end of the last visible character."""
-
-    def __post_init__(self) -> None:
-        if self.limit < SMALLEST_LIMIT:
-            raise ValueError(
-                f"A message limit of {self.limit} is too small; allow at least {SMALLEST_LIMIT}."
-            )
-        self._end = len(self.text.rstrip(INVISIBLE))
-
-    def first_line(self) -> int:
-        """Return where the first visible line begins."""
-        return self._skip_indentation(_BLANK_LINES.match(self.text))
-
-    def remainder_fits(self, position: int, reopening: str) -> bool:
-        position = position or self.first_line()
-        # A text of more characters than the limit need not be measured: a character counts at least 1.
-        return self._end - position <= self.limit and self._fits(reopening + self.text[position : self._end])
-
-    def remainder(self, position: int, reopening: str) -> str:
-        """Return the remainder, without invisible characters around it if it is too long with them."""
-        whole = reopening + self.text[position:]
-        return (
-            whole if self._fits(whole) else reopening + self.text[position or self.first_line() : self._end]
-        )
-
-    def cut(self, position: int, reopening: str) -> tuple[str, int, str]:
-        """Return the message, the start of the next one, and the fence to put before that."""
-        text = reopening + self.text[position : position + self.limit + 1]
-        piece, length, next_fence = _best_cut(text, self.limit, self.measure)
-        end = position + length - len(reopening)
-        return piece, self._skip_indentation(_WHITE_SPACE.match(self.text, end)), next_fence
-
-    def _skip_indentation(self, dropped: re.Match[str] | None) -> int:
-        """Return the end of the dropped white space; skip indentation that fills more than half a message."""
-        assert dropped
-        indentation = _INVISIBLE_RUN.match(self.text, dropped.end())
-        assert indentation
-        is_long = indentation.end() - indentation.start() > self.limit // 2
-        return indentation.end() if is_long else indentation.start()
-
-    def _fits(self, text: str) -> bool:
-        return len(text) <= self.limit and self.measure(text) <= self.limit
+def _skip_indentation(text: str, dropped: re.Match[str] | None, limit: int) -> int:
+    """Return the end of the dropped white space; skip indentation that fills more than half a message."""
+    assert dropped
+    indentation = _INVISIBLE_RUN.match(text, dropped.end())
+    assert indentation
+    is_long = indentation.end() - indentation.start() > limit // 2
+    return indentation.end() if is_long else indentation.start()

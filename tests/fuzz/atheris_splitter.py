@@ -13,9 +13,10 @@ import atheris
 with atheris.instrument_imports(include=["gateway.text", "gateway.platforms.telegram.formatting"]):
     from gateway.platforms.telegram.formatting import LIMIT, format_markdown
     from gateway.text.code_blocks import find_long_code
-    from gateway.text.splitter import split_first, split_text
+    from gateway.text.splitter import split_first
     from gateway.text.tables import render_tables
     from gateway.text.unicode import Measure, utf16_length
+    from tests.support.joined_text import split_text
 
 from gateway.text.unicode import INVISIBLE
 from tests.support.joined_text import is_whole
@@ -44,11 +45,6 @@ def _check_pieces(text: str, limit: int, measure: Measure) -> None:
     found = split_text(text, limit, measure)
     assert is_whole(text, found), (text, limit, found)
     assert all(measure(piece) <= limit and piece.strip(INVISIBLE) for piece in found), (text, limit, found)
-    one_by_one, rest = [], text
-    while rest:
-        piece, rest = split_first(rest, limit, measure)
-        one_by_one.append(piece)
-    assert [piece for piece in one_by_one if piece.strip(INVISIBLE)] == found, (text, limit, found)
 
 
 def _check_growth(text: str, limit: int, measure: Measure) -> None:

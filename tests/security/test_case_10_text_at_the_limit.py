@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.text.splitter import split_text
 from gateway.text.unicode import utf16_length
 from tests.fakes.telegram.server import FakeTelegram
+from tests.support.joined_text import split_text
 from tests.support.telegram_harness import TelegramHarness, running
 
 LIMIT = 4096

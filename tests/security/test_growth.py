@@ -59,11 +59,12 @@ from gateway.store.sqlite.search import snippets
 from gateway.text import display, unicode
 from gateway.text.code_blocks import find_long_code, markdown_blocks
 from gateway.text.outline import outline
-from gateway.text.splitter import split_first, split_text
+from gateway.text.splitter import split_first
 from gateway.text.tables import render_tables
 from gateway.text.unicode import utf16_length
 from gateway.types import parse_command
 from tests.support.growth import Work, grows_too_fast, hostile_texts, repeated
+from tests.support.joined_text import split_text
 from tests.support.secret_samples import SAMPLES
 
 _QUERY = fts_text.parse_query('hello "big world" 漢字 abc')

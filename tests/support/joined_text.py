@@ -1,6 +1,7 @@
 """Checks that messages are the text: nothing lost, repeated or reordered."""
 
-from gateway.text.unicode import INVISIBLE
+from gateway.text.splitter import split_first
+from gateway.text.unicode import INVISIBLE, Measure, is_blank
 
 
 def is_whole(text: str, pieces: list[str]) -> bool:
@@ -36,3 +37,13 @@ def _end_of(text: str, begin: int, body: str) -> int | None:
     position = len(text) - len(text[begin:].lstrip(INVISIBLE))
     is_there = text[begin:position].endswith(indentation) and text.startswith(seen, position)
     return position + len(seen) if seen and is_there else None
+
+
+def split_text(text: str, limit: int, measure: Measure) -> list[str]:
+    """Return all messages that a text is split into; none for a blank text."""
+    found = []
+    rest = text
+    while not is_blank(rest):
+        piece, rest = split_first(rest, limit, measure)
+        found.append(piece)
+    return found

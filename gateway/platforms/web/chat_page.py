@@ -168,7 +168,11 @@ class LiveTurn:
             case Notice(text):
                 return [{"op": "notice", "html": self._renderer.notice(text)}]
             case Compacted():
-                return [{"op": "notice", "html": self._renderer.notice(_compaction_notice(event))}]
+                notice = (
+                    f"The conversation was compacted from {event.tokens_before:,} to {event.tokens_after:,} tokens. "
+                    "All messages stay here and can be searched."
+                )
+                return [{"op": "notice", "html": self._renderer.notice(notice)}]
             case TurnDone(text) if not self._rendered and not self._plain and not self._answered:
                 # The text was not streamed.
                 self._plain = text
@@ -235,10 +239,3 @@ class LiveTurn:
         if any(usage.total_tokens for usage in self._usages):
             updates.append({"op": "append", "html": self._renderer.usage(self._usages)})
         return [*updates, {"op": "end_turn"}]
-
-
-def _compaction_notice(event: Compacted) -> str:
-    return (
-        f"The conversation was compacted from {event.tokens_before:,} to {event.tokens_after:,} tokens. "
-        "All messages stay here and can be searched."
-    )

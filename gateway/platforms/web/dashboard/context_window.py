@@ -65,7 +65,8 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
         return {
             **about,
             **await asyncio.to_thread(draw),
-            "rule": _rule(context, window),
+            "window": window,
+            "compacts_automatically": context.gateway.agent.compacts_automatically,
             "unfolded": UNFOLDED,
         }
 
@@ -103,21 +104,6 @@ async def _window(context: DashboardContext, conversation: Conversation) -> Cont
         Limit(tokens, tokens / max(llm.context_length, 1), engine),
     ]
     return ContextWindow(llm.model, llm.context_length, limits)
-
-
-def _rule(context: DashboardContext, window: ContextWindow) -> str:
-    hygiene, engine = window.limits
-    size = f"The window of {window.model} holds {window.tokens:,} tokens."
-    if not context.gateway.agent.compacts_automatically:
-        return (
-            f"{size} `compression.enabled` is off, so Hermes compacts only on request; the lines show where it would "
-            "compact."
-        )
-    setting = " (`compression.threshold`)" if engine.what == "compressor" else ""
-    return (
-        f"{size} `{engine.what}` compacts at {engine.share:.0%}{setting}, and session hygiene always at "
-        f"{hygiene.share:.0%}."
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,10 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
             "spent": await context.gateway.limits.budget.of_everybody(),
             "person_cap": context.loaded.config.limits.daily_usd_per_person,
             "lag": context.metrics.lag.worst,
-            "warnings": [(each, _explain(each.kind)) for each in context.metrics.warnings[:_MAX_WARNINGS]],
+            "warnings": [
+                (each, EXPLANATIONS.get(each.kind, "See `hermes logs --level warning`."))
+                for each in context.metrics.warnings[:_MAX_WARNINGS]
+            ],
             "model": context.model,
         }
 
@@ -48,6 +51,7 @@ def _format_age(seconds: float) -> str:
     return f"{max(0, int(seconds))} s" if seconds < 60 else format_duration(seconds)
 
 
+# By the name of a log event, with commands between backticks.
 EXPLANATIONS = {
     "budget.price_unknown": "The price of a model is unknown, so limits count an assumed price; see Spend.",
     "chat.flooded": "A person wrote faster than Hermes answers; Hermes refused some of their messages.",
@@ -83,8 +87,3 @@ EXPLANATIONS = {
     "web.request_failed": "A request to the web server failed; the response said why.",
     "web.too_many_connections": "A client opened too many connections, so Hermes refused some.",
 }
-
-
-def _explain(kind: str) -> str:
-    """Return a sentence about a log event, with commands between backticks."""
-    return EXPLANATIONS.get(kind, "See `hermes logs --level warning`.")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.text.splitter import SMALLEST_LIMIT, split_first, split_text
+from gateway.text.splitter import SMALLEST_LIMIT, split_first
 from gateway.text.unicode import Measure, utf16_length
-from tests.support.joined_text import is_whole
+from tests.support.joined_text import is_whole, split_text
 
 MEASURES: list[Measure] = [len, utf16_length]
 

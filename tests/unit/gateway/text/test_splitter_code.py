@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.text.code_blocks import Fence, opening_fence
-from gateway.text.splitter import split_first, split_text
-from tests.support.joined_text import is_whole
+from gateway.text.splitter import split_first
+from tests.support.joined_text import is_whole, split_text
 
 CODE = "\n".join(f"line_{number} = {number}" for number in range(20))
 

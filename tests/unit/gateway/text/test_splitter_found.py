@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.text.splitter import split_first, split_text
+from gateway.text.splitter import split_first
 from gateway.text.unicode import utf16_length
-from tests.support.joined_text import is_whole
+from tests.support.joined_text import is_whole, split_text
 
 SPACES = " " * 1990
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.text.splitter import split_first, split_text
+from gateway.text.splitter import split_first
 from gateway.text.unicode import INVISIBLE, Measure, utf16_length
-from tests.support.joined_text import is_whole
+from tests.support.joined_text import is_whole, split_text
 from tests.support.markdown_texts import texts
 
 limits = st.one_of(st.integers(40, 200), st.integers(16, 4096))
@@ -37,17 +37,6 @@ def test_a_text_that_fits_is_unchanged(text: str, limit: int, measure: Measure) 
     """Even its white space is unchanged."""
     if measure(text) <= limit:
         assert split_first(text, limit, measure) == (text, "")
-
-
-@given(texts, limits, measures)
-@settings(max_examples=80, deadline=None)
-def test_split_text_equals_repeated_split_first(text: str, limit: int, measure: Measure) -> None:
-    """Splitting the whole text and splitting a stream give the same messages."""
-    one_by_one, rest = [], text
-    while rest:
-        piece, rest = split_first(rest, limit, measure)
-        one_by_one.append(piece)
-    assert [piece for piece in one_by_one if piece.strip(INVISIBLE)] == split_text(text, limit, measure)
 
 
 @given(texts, limits, measures, st.data())

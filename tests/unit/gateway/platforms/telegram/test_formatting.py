@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from telegram import MessageEntity
 
 from gateway.platforms.telegram.formatting import LIMIT, FormattedText, format_markdown
-from gateway.text.splitter import split_text
 from gateway.text.unicode import utf16_length
+from tests.support.joined_text import split_text
 from tests.support.markdown_texts import texts
 
 
