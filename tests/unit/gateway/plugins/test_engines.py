@@ -11,8 +11,10 @@ from structlog.testing import capture_logs
 
 from agent.context.engine_runner import call_accepted
 from agent.context_compressor import ContextCompressor
+from gateway.config.loader import LoadedConfig
+from gateway.config.schema import Config
 from gateway.errors import EngineBroken, UnknownEngine
-from gateway.plugins.engines import available_engines, engine_factory, engine_problem
+from gateway.plugins.engines import available_engines, check_engine, engine_factory, engine_problem
 from gateway.plugins.loader import Plugins, load_plugins
 from tests.support.foreign_plugins import (
     CONSTRUCTOR,
@@ -99,6 +101,17 @@ async def test_an_engine_in_a_folder_may_register_more(private_home: Path, engin
     *_, engine = await asyncio.to_thread(make_engines, private_home, 3, plugins=plugins)
     await plugins.hooks.emit("turn_done", conversation_id="c", message_id="m", platform="web", stopped=False)
     assert type(engine).__dict__["calls"] == ["m"]
+
+
+def test_a_check_finds_a_name_that_is_taken(private_home: Path) -> None:
+    """`hermes doctor` reports what the start would refuse."""
+    beside = (
+        "\nfrom gateway.commands import Command\nasync def run(context, rest):\n    return rest\n"
+        "def register(ctx):\n    ctx.register_command(Command('reset', 'mine', run))\n"
+    )
+    write_engine(private_home, ENGINE + beside)
+    with pytest.raises(EngineBroken, match="a command /reset already exists"):
+        check_engine("mine", LoadedConfig(Config(), None, private_home), Plugins())
 
 
 @pytest.mark.parametrize(
