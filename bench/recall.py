@@ -312,12 +312,15 @@ def _recall(
     (conversation,) = connection.execute(
         "SELECT key FROM conversations WHERE id = ?", (talk.name,)
     ).fetchone()
-    summaries = {row[0] for row in connection.execute("SELECT key FROM summaries")}
+    summaries = frozenset(row[0] for row in connection.execute("SELECT key FROM summaries"))
     shares: list[float] = []
     for question in talk.questions:
         found = ranked_search(connection, SearchRequest([conversation], question.text), weights, model)
         inputs = PageInputs(
-            connection, ContextMembers(conversation, set(), summaries), found.words, BUDGET - HEADER_TOKENS
+            connection,
+            ContextMembers(conversation, frozenset(), summaries),
+            found.words,
+            BUDGET - HEADER_TOKENS,
         )
         shown = next(pages(inputs, found.hits)).shown if found.hits else set()
         numbers = {hit.seq for hit in found.hits if hit.key in shown}

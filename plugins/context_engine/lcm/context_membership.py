@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from sqlite3 import Connection
 
@@ -26,10 +25,10 @@ class ContextMembers:
     """Keys of the messages and summaries that the model sees."""
 
     conversation: int
-    messages: AbstractSet[int]
-    summaries: AbstractSet[int]
+    messages: frozenset[int]
+    summaries: frozenset[int]
     """Summaries in the context and all summaries below them."""
-    roots: AbstractSet[int] = frozenset()
+    roots: frozenset[int] = frozenset()
     """Summaries in the context."""
 
     @classmethod
@@ -42,9 +41,9 @@ class ContextMembers:
         ).fetchone()
         return cls(
             conversation=row["key"] if row else 0,
-            messages={item["message"] for item in items} - {None},
-            summaries={each["summary"] for each in reached},
-            roots={item["summary"] for item in items} - {None},
+            messages=frozenset(item["message"] for item in items if item["message"]),
+            summaries=frozenset(each["summary"] for each in reached),
+            roots=frozenset(item["summary"] for item in items if item["summary"]),
         )
 
     def describe_summary(self, key: int) -> str:
@@ -74,9 +73,10 @@ class Cover:
 def covers_of(connection: Connection, hits: Sequence[Hit], context: ContextMembers) -> dict[int, Cover]:
     """Return the covering leaf of each hit, by message key."""
     leaves = _leaves_of(connection, [hit.key for hit in hits])
-    chosen = {hit.key: _chosen(leaves.get(hit.key, ()), context) for hit in hits}
-    nodes = summaries_by_key(connection, {leaf for leaf in chosen.values() if leaf})
-    return {hit.key: _cover(hit, nodes.get(chosen[hit.key]), context) for hit in hits}
+    # Prefer a leaf that the context shows, then the oldest.
+    chosen = {key: min(context.summaries.intersection(some) or some) for key, some in leaves.items()}
+    nodes = summaries_by_key(connection, chosen.values())
+    return {hit.key: _cover(hit, nodes.get(chosen.get(hit.key, 0)), context) for hit in hits}
 
 
 def _cover(hit: Hit, leaf: Node | None, context: ContextMembers) -> Cover:
@@ -88,12 +88,6 @@ def _cover(hit: Hit, leaf: Node | None, context: ContextMembers) -> Cover:
     if is_known and (leaf is None or leaf.key not in context.summaries):
         return Cover(hit.conversation, leaf, note=ELSEWHERE)
     return Cover(hit.conversation, leaf)
-
-
-def _chosen(leaves: Sequence[int], context: ContextMembers) -> int:
-    """Prefer a leaf that the context shows, then the oldest. Return 0 if there is none."""
-    within = [leaf for leaf in leaves if leaf in context.summaries]
-    return min(within or leaves, default=0)
 
 
 def _leaves_of(connection: Connection, keys: Sequence[int]) -> dict[int, list[int]]:

@@ -82,7 +82,7 @@ def rename_earlier_file(path: Path) -> None:
         earlier = path.with_name(EARLIER_NAME)
         if path.exists() or not earlier.exists() or not _is_earlier_file(earlier):
             return
-        with closing(_open_readonly(earlier, "mode=rw")) as connection:
+        with closing(_open_uri(earlier, "mode=rw")) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("BEGIN EXCLUSIVE")
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
@@ -117,7 +117,7 @@ def _is_earlier_file(earlier: Path) -> bool:
 
 def _open_for_inspection(path: Path) -> sqlite3.Connection:
     """Open without locks and without creating files, unless the tables are only in the write-ahead log."""
-    connection = _open_readonly(path, "mode=ro&immutable=1")
+    connection = _open_uri(path, "mode=ro&immutable=1")
     log_file = path.with_name(f"{path.name}-wal")
     try:
         if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] or not log_file.exists():
@@ -127,12 +127,17 @@ def _open_for_inspection(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     connection.close()
-    return _open_readonly(path, "mode=ro")
+    return _open_uri(path, "mode=ro")
 
 
-def _open_readonly(path: Path, how: str) -> sqlite3.Connection:
+def _open_uri(path: Path, how: str) -> sqlite3.Connection:
+    """Open in autocommit mode."""
     return sqlite3.connect(
-        f"file:{quote(str(path))}?{how}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+        f"file:{quote(str(path))}?{how}",
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
     )
 
 
@@ -254,16 +259,9 @@ def close_database(folder: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open in autocommit mode and migrate to the newest schema. Raises sqlite3.Error, NewerDatabase or
-    ForeignDatabase."""
+    """Open and migrate to the newest schema. Raises sqlite3.Error, NewerDatabase or ForeignDatabase."""
     _create_private_file(path)
-    connection = sqlite3.connect(
-        f"file:{quote(str(path))}",
-        uri=True,
-        timeout=_BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    connection = _open_uri(path, "mode=rw")
     with ExitStack() as on_error:
         on_error.callback(connection.close)
         if not is_own(connection):

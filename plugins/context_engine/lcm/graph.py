@@ -111,12 +111,12 @@ def add_condensed(
     return _insert(connection, conversation, text, "summaries", [child.key for child in children], columns)
 
 
-def rewrite_summary(connection: Connection, summary: Node, text: SummaryText, *, attempts: int = 1) -> Node:
+def rewrite_summary(connection: Connection, summary: Node, text: SummaryText) -> Node:
     """Replace the text; position and sources stay. A fallback never replaces a written summary."""
     connection.execute(
         "UPDATE summaries SET level = :level, content = :content, topics = :topics, tokens = :tokens, "
-        "attempts = attempts + :attempts WHERE key = :key AND (level = 'stand_in' OR :level <> 'stand_in')",
-        {**asdict(text), "attempts": attempts, "key": summary.key},
+        "attempts = attempts + 1 WHERE key = :key AND (level = 'stand_in' OR :level <> 'stand_in')",
+        {**asdict(text), "key": summary.key},
     )
     # The summaries above count the new size of their source.
     connection.execute(

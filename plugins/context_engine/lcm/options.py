@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any
 
 from agent.tool import did_you_mean
 
@@ -35,43 +35,35 @@ class Options:
     @classmethod
     def read(cls, given: Mapping[str, Any] | None) -> Options:
         """Validate the settings. Raises ValueError with a sentence."""
-        known = {field.name: field for field in fields(cls)}
-        for name, value in (given or {}).items():
+        known = {field.name: field.default for field in fields(cls)}
+        values = dict(given or {})
+        for name, value in values.items():
             if name not in known:
                 raise ValueError(f"`context.options` has no `{name}`. {did_you_mean(name, known)}")
-            if name != "semantic":
-                _check(name, value, type(known[name].default))
-        return cls(**{**(given or {}), "semantic": _semantic((given or {}).get("semantic", "auto"))})
+            if name == "semantic" and isinstance(value, bool):
+                values[name] = "on" if value else "off"  # YAML reads `on` and `off` as booleans
+            elif wanted := _wanted_instead(name, value, known[name]):
+                raise ValueError(f"`context.options.{name}` must be {wanted}, not {value!r}.")
+        if values.get("semantic") == "on" and not is_installed():
+            raise ValueError(
+                f"`context.options.semantic` is on, but its packages are not installed. Install it with {INSTALL}, "
+                "or write auto."
+            )
+        return cls(**values)
 
 
-def _semantic(value: Any) -> SemanticMode:
-    """YAML reads `on` and `off` as booleans."""
-    wanted = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-    if wanted not in SEMANTIC_MODES:
-        raise ValueError(f"`context.options.semantic` must be auto, on or off, not {value!r}.")
-    if wanted == "on" and not is_installed():
-        raise ValueError(
-            f"`context.options.semantic` is on, but its packages are not installed. Install it with {INSTALL}, or "
-            "write auto."
-        )
-    return cast(SemanticMode, wanted)
-
-
-_SHARES = ("threshold", "target")
-
-
-def _check(name: str, value: Any, kind: type) -> None:
-    if kind is bool:
-        wrong = "" if isinstance(value, bool) else "true or false"
-    elif name in _SHARES:
-        fits = isinstance(value, float | int) and not isinstance(value, bool) and 0.05 <= value <= 0.95
-        wrong = "" if fits else "a number between 0.05 and 0.95"
-    else:
-        least = 2 if name == "fan_in" else 1
-        fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        wrong = "" if fits else f"a whole number, {least} or more"
-    if wrong:
-        raise ValueError(f"`context.options.{name}` must be {wrong}, not {value!r}.")
+def _wanted_instead(name: str, value: Any, default: Any) -> str:
+    """Describe the values that fit; empty if this one does."""
+    is_number = isinstance(value, float | int) and not isinstance(value, bool)
+    if name == "semantic":
+        return "" if value in SEMANTIC_MODES else "auto, on or off"
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(default, float):
+        return "" if is_number and 0.05 <= value <= 0.95 else "a number between 0.05 and 0.95"
+    least = 2 if name == "fan_in" else 1
+    fits = is_number and isinstance(value, int) and value >= least
+    return "" if fits else f"a whole number, {least} or more"
 
 
 _TAIL_SHARE = 0.25

@@ -48,8 +48,12 @@ _EVERYDAY = STOP_WORDS.union(_EVERYDAY_TEXT.split())
 def find_topics(sources: Sources, tokens: int) -> str:
     """Return one line of at most these tokens; empty if nothing stands out."""
     # Tool results count only where people and the assistant say nothing.
-    chats = sources.chats
-    topics = _of_children(sources.topics) or topics_in(_said(chats)) or topics_in(_others(chats))
+    share = max(_MIN_SEARCHED, _MAX_SEARCHED // max(1, len(sources.chats)))
+    topics = (
+        _of_children(sources.topics)
+        or topics_in(text[:share] for text in _said(sources.chats))
+        or topics_in(text[:share] for text in _others(sources.chats))
+    )
     return truncate_topics(clean_topics(make_storable(", ".join(topics))), tokens)
 
 
@@ -61,22 +65,13 @@ def _of_children(lines: Iterable[str]) -> list[str]:
 
 
 def _said(chats: Sequence[ChatDict]) -> Iterator[str]:
-    share = _share(chats)
-    for chat in chats:
-        if chat["role"] != "tool":
-            yield own_words(text_of(chat))[:share]
+    return (own_words(text_of(chat)) for chat in chats if chat["role"] != "tool")
 
 
 def _others(chats: Sequence[ChatDict]) -> Iterator[str]:
-    share = _share(chats)
     for chat in chats:
-        yield without_marks(text_of(chat))[:share]
-        for call in chat.get("tool_calls") or ():
-            yield " ".join(call_of(call))[:share]
-
-
-def _share(chats: Sequence[ChatDict]) -> int:
-    return max(_MIN_SEARCHED, _MAX_SEARCHED // max(1, len(chats)))
+        yield without_marks(text_of(chat))
+        yield from (" ".join(call_of(call)) for call in chat.get("tool_calls") or ())
 
 
 def topics_in(texts: Iterable[str]) -> list[str]:

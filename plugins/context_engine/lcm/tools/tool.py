@@ -56,17 +56,13 @@ class CallContext:
 
 _MAX_SHOWN = 60
 _WANTED = {
-    "string_type": "a text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "int_from_float": "a whole number",
-    "finite_number": "a whole number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "list_type": "a list",
+    "string": "a text",
+    "int": "a whole number",
+    "finite": "a whole number",
+    "bool": "true or false",
+    "list": "a list",
 }
-"""By pydantic's type of an error."""
+"""By the first word of pydantic's type of an error."""
 
 
 class Arguments(BaseModel):
@@ -142,7 +138,7 @@ class EngineTool:
             return f"`{name}` must be {limits['ge']} or more, not {given}."
         if kind == "less_than_equal":
             return f"`{name}` must be {limits['le']:,} or less, not {given}."
-        return f"`{name}` must be {_WANTED.get(kind, 'something else')}, not {given}."
+        return f"`{name}` must be {_WANTED.get(kind.partition('_')[0], 'something else')}, not {given}."
 
 
 def _plain(field: ChatDict) -> ChatDict:
@@ -195,11 +191,11 @@ def result_tokens(call: CallContext, wanted: int = MAX_TOKENS) -> int:
     return max(MIN_TOKENS, min(wanted, MAX_TOKENS, window))
 
 
-def truncate_result(text: str, tokens: int, note: str = _NOTE) -> str:
+def truncate_result(text: str, tokens: int) -> str:
     if len(text) <= MAX_CHARACTERS and estimate_text_tokens(text) <= tokens:
         return text
-    room = max(0, tokens - estimate_text_tokens(note))
-    return cut_to_tokens(text[: MAX_CHARACTERS - len(note)], room) + note
+    room = max(0, tokens - estimate_text_tokens(_NOTE))
+    return cut_to_tokens(text[: MAX_CHARACTERS - len(_NOTE)], room) + _NOTE
 
 
 def fit_lines(lines: list[str], tokens: int, more: str) -> list[str]:
