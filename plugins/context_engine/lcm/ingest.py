@@ -35,7 +35,7 @@ class EngineText:
     summaries: tuple[int, ...] = ()
     """Summaries that a record shows, in order."""
     message: int | None = None
-    """Key of the message that a copy stands for."""
+    """Key of the message that a copy replaces."""
 
 
 def find_engine_text(connection: Connection, conversation: int, message: ChatDict) -> EngineText | None:
@@ -225,7 +225,7 @@ def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[EngineText | N
 
 
 def _is_foreign_record(index: int, messages: Sequence[ChatDict]) -> bool:
-    """A message without a later user message is a request, whatever it looks like."""
+    """A message without a later user message is a request, even if it looks like a summary."""
     message = messages[index]
     if index >= _MAX_RECORD_INDEX or not is_by_an_engine(message) or not has_record_mark(message):
         return False

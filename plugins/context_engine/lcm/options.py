@@ -93,7 +93,7 @@ class Limits:
     tail: int
     tail_messages: int
     summaries: int
-    """Tokens of all summaries. More are condensed, whatever their number."""
+    """Tokens of all summaries. More are condensed, even if they are few."""
     ledger: int
     chunk: int
     """Tokens of messages under one leaf."""

@@ -105,7 +105,7 @@ class Status:
     context_tokens: int
     """Tokens of summaries and messages in the context."""
     represented_tokens: int
-    """Tokens of all messages that the context stands for."""
+    """Tokens of all messages that the context holds or covers."""
     depths: list[Depth]
     fallbacks: int
     """Fallback summaries in the context or below."""
@@ -128,7 +128,7 @@ class Status:
 
     @property
     def ratio(self) -> float:
-        """How many times smaller the context is than the messages it stands for."""
+        """How many times smaller the context is than the messages that it holds or covers."""
         return self.represented_tokens / self.context_tokens if self.context_tokens else 1.0
 
 

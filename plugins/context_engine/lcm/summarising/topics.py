@@ -46,7 +46,7 @@ _EVERYDAY = STOP_WORDS.union(_EVERYDAY_TEXT.split())
 
 
 def find_topics(sources: Sources, tokens: int) -> str:
-    """Return one line of at most these tokens; empty if nothing stands out."""
+    """Return one line of at most these tokens; empty if there are none."""
     # Tool results count only where people and the assistant say nothing.
     share = max(_MIN_SEARCHED, _MAX_SEARCHED // max(1, len(sources.chats)))
     topics = (

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - nothing from outside is put into the SQL
-"""`lcm_describe`: what an id stands for, without its full text."""
+"""`lcm_describe`: describes an id without its full text."""
 
 from __future__ import annotations
 

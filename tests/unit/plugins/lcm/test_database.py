@@ -1,4 +1,4 @@
-"""The file: made when it is needed, private, never downgraded, let go when nobody uses it."""
+"""The database file: created when needed, private, never downgraded, closed by its last user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every message is stored once, whatever the host does with its list."""
+"""Every message is stored once, also where the host changes its list."""
 
 from __future__ import annotations
 

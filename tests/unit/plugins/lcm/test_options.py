@@ -1,4 +1,4 @@
-"""What can be set, and how a mistake is told."""
+"""Options: defaults, and the sentence about a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hits are ranked, and what a message reminds of."""
+"""Ranking of hits, and matches for hints."""
 
 from __future__ import annotations
 
