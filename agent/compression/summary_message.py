@@ -127,7 +127,7 @@ def foreign_text(message: ChatDict) -> tuple[ChatDict, Ledger]:
 
 
 def said_by_user(messages: Sequence[ChatDict], earlier: PreviousSummary | None) -> list[str]:
-    """Return the user's own words. An earlier summary is no proof for a quote."""
+    """Return the user's own words. An earlier summary does not prove a quote."""
     skipped = earlier.index if earlier else -1
     return [
         own_words(text_of(message))

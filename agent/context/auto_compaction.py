@@ -42,7 +42,7 @@ class AutoCompaction:
         """Find the engine of the turn, compact if needed, and add the engine's hint about the message.
 
         The rest of the turn uses this engine while it works (`EnginePool.running`). If the engine hangs or is discarded
-        meanwhile, the turn goes on without one; the next compaction or turn starts another.
+        meanwhile, the turn continues without one; the next compaction or turn starts another.
         """
         with suppress(EngineFailed):
             await self._engines.get(live)

@@ -193,7 +193,7 @@ class EnginePool:
         if is_wanted:
             self._runners[conversation_id] = runner
         else:
-            # The conversation has gone on elsewhere meanwhile.
+            # The conversation continued in another session meanwhile.
             await self._end(runner, live)
         return runner
 

@@ -56,7 +56,7 @@ def compressor(context_length: int) -> ContextEngine:
 
 
 def from_plugins() -> list[EngineFactory]:
-    """Those in the project. Nobody's own state directory is looked into."""
+    """Return the engines in the project, not those of a state directory."""
     nowhere = Path("no-state-directory")
 
     def factory(name: str) -> EngineFactory:

@@ -1,4 +1,4 @@
-"""What the host tells an engine and lets it do, beyond `compress()`: times, people, and models for its tools."""
+"""The host's side of the contract beyond `compress()`: times, people, and models for an engine's tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.agents import make_agent
 from tests.support.stores import temporary_store
 
 SENT = {"role", "content", "tool_calls", "tool_call_id", "name"}
-"""What a provider knows of a message."""
+"""Keys of a message that providers know."""
 
 
 class Curious(ForeignEngine):

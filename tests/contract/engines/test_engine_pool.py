@@ -122,7 +122,7 @@ async def test_the_first_engine_that_hangs_is_replaced_and_the_second_not_at_onc
 
 
 def test_a_trouble_that_is_over_hides_no_later_one() -> None:
-    """A member that fails now and then is told of once; a compaction that fails later is told of all the same."""
+    """A failing member is reported once; a compaction that fails later is still reported."""
     troubles = Troubles()
     troubles.note("c", "should_compress", "first")
     assert troubles.untold("c") == "first"
@@ -139,7 +139,7 @@ def test_a_trouble_that_is_over_hides_no_later_one() -> None:
 
 
 async def test_a_member_that_works_again_is_no_trouble_any_more(tmp_path: Path) -> None:
-    """The engine tells by working: nobody has to restart Hermes."""
+    """A call that works ends the trouble without a restart."""
     deeds: dict[str, Deed] = {"should_compress": raising(lambda: ValueError("now"))}
     store = await temporary_store()
     conversation = await store.sessions.open_conversation(Address("web", "1"), person="ada")

@@ -24,7 +24,7 @@ SHORT = {**DEADLINES, "compress": 0.5}
 
 
 class Slow(ContextEngine):
-    """Waits in `compress` until it is let go, and notes how many are inside."""
+    """Waits in `compress` until `release` is set, and counts the calls inside."""
 
     def __init__(self) -> None:
         self.release = threading.Event()
@@ -139,7 +139,7 @@ async def test_usage_that_cannot_be_told_does_not_fail_the_next_call() -> None:
     assert [failure.method for failure in failures] == ["update_from_response"]
 
 
-async def test_a_call_that_hangs_is_abandoned_also_if_nobody_waits_for_it() -> None:
+async def test_a_call_that_hangs_is_abandoned_even_if_its_caller_was_cancelled() -> None:
     """Its caller was cancelled; who waits behind it is not left waiting."""
     engine = Slow()
     runner = await runner_of(engine, SHORT)

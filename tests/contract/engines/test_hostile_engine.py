@@ -213,7 +213,7 @@ async def test_a_summary_that_cannot_be_used_is_not_paid_for_again(tmp_path: Pat
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
 async def test_attributes_that_are_nonsense(tmp_path: Path, attribute: str) -> None:
-    """What the host reads may be anything, or raise."""
+    """Attributes may have any value, or raise."""
     async with house(tmp_path) as place:
         for name, deed in {**NONSENSE, **{name: raising(error) for name, error in ERRORS.items()}}.items():
             place.make = partial(hostile.with_attribute(attribute, deed), {})

@@ -1,4 +1,4 @@
-"""What an engine may return: a plan, nothing, or an InvalidCompaction. Never anything else."""
+"""An engine's result becomes a plan, nothing, or an InvalidCompaction."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_a_model_wrote_may_be_kept_as_it_is() -> None:
 
 
 def test_an_engine_may_mark_its_dicts() -> None:
-    """Keys that nobody knows are left out, also where no JSON can be made of them."""
+    """Unknown keys are left out, even if their values are not JSON."""
     marked = [{**message, "_node": object()} for message in GIVEN]
     assert child_session_from(GIVEN, as_messages(marked), HISTORY) is None
     plan = child_session_from(GIVEN, as_messages([marked[0], marked[-1]]), HISTORY)

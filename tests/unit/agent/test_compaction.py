@@ -117,7 +117,7 @@ async def test_hygiene_leaves_short_sessions_and_disabled_compression_alone(tmp_
     assert await at.hygiene() == []
 
 
-async def test_nobody_waits_for_a_slow_summary(tmp_path: Path) -> None:
+async def test_a_turn_does_not_wait_for_a_slow_summary(tmp_path: Path) -> None:
     """From the softer threshold on the summary is written between the turns; it is used at the threshold."""
     release = threading.Event()
     asked = asyncio.Event()

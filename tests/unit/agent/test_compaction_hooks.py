@@ -1,4 +1,4 @@
-"""What is done around a compaction: memory is flushed before, state is carried over after."""
+"""Steps around a compaction: memory is flushed before, state is carried over after."""
 
 from __future__ import annotations
 

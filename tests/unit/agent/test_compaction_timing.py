@@ -92,7 +92,7 @@ async def test_a_turn_waits_only_a_while_for_what_is_being_prepared(tmp_path: Pa
     assert len(first) == 1, "it was not asked twice"
 
 
-async def test_an_extract_that_nobody_waited_for_is_no_draft(tmp_path: Path) -> None:
+async def test_an_extract_from_the_background_is_not_kept(tmp_path: Path) -> None:
     """The summariser failed in the background; at the threshold it is asked again."""
 
     def broken(prompt: str, max_tokens: int) -> str:
@@ -273,7 +273,7 @@ def test_compactions_that_come_too_soon_widen_the_step() -> None:
 
 
 async def test_a_new_session_begins_at_its_own_pace(tmp_path: Path) -> None:
-    """What was said before `/new` does not fill the window any more."""
+    """Messages before `/new` do not fill the window any more."""
     at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     pace = at.agent.auto_compaction.compactor.pace_of(live)

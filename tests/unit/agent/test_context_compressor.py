@@ -121,7 +121,7 @@ def test_tool_results_in_the_tail_stay_whole() -> None:
 
 
 def test_head_and_tail_stay_as_they_are() -> None:
-    """The first three messages but for the note, and at least the last twenty."""
+    """The first three messages except the note, and at least the last twenty."""
     messages = with_ids(chat(60))
     result = engine(8_000).compress(messages)
     assert result[0]["content"].startswith(messages[0]["content"])
@@ -232,7 +232,7 @@ def test_shortening_alone_settles_in_one_call() -> None:
 
 
 def test_a_giant_request_is_left_alone() -> None:
-    """What the person asks just now is never cut."""
+    """The newest request is never truncated."""
     giant = user("Summarise this: " + "paste " * 9_000)
     assert giant in engine(8_000).compress([*chat(30), giant])
 
@@ -253,7 +253,7 @@ def test_long_arguments_are_bounded_and_stay_an_object() -> None:
 
 
 def test_a_history_without_a_system_prompt() -> None:
-    """Engines may get lists without one; then nobody gets a note."""
+    """Engines may get lists without a system prompt; no message gets a note then."""
     messages = chat(60)[1:]
     result = engine(4_000, protect_last_n=4).compress(messages)
     assert result[:2] == messages[:2]

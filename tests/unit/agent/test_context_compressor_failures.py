@@ -1,4 +1,4 @@
-"""When a summary fails, nobody pays for it; when compacting does not help, it is not tried over and over."""
+"""Failed summaries lose nothing, and compactions that do not help are not repeated."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_only_a_stand_in_in_use_counts() -> None:
     """One that the host threw away is none; one from before a restart is found among the messages."""
     messages, failing = chat(40), engine(raising(ModelOverloaded()))
     compacted = failing.compress(messages)
-    assert not failing.has_fallback_summary, "nobody uses it yet"
+    assert not failing.has_fallback_summary, "it is not used yet"
     restarted = engine(answering("## Goal\nGo on."))
     assert not restarted.should_compress_preflight(compacted)
     assert restarted.has_fallback_summary
@@ -245,7 +245,7 @@ def test_nothing_to_do_is_no_strike() -> None:
 
 
 def test_another_model_ends_the_wait() -> None:
-    """What was too large for one may fit the other."""
+    """A conversation too large for one model may fit another."""
     compressor = engine(answering("## Goal\nGo on."), clock=Clock())
     compressor.compress(chat(40))
     used(compressor, 3_000)

@@ -1,16 +1,25 @@
-"""What holds for every history that can be made up: parallel calls, giants, runs of one speaker, any script."""
+"""Properties of the compressor for generated histories (parallel calls, giants, any script) and for real ones."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.context_compressor import ContextCompressor
 from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough
-from tests.support.histories import Chat, check_sendable, summary_in, text, with_ids
+from tests.support.histories import (
+    Chat,
+    check_sendable,
+    check_turns_alternate,
+    summary_in,
+    tau_transcripts,
+    text,
+    with_ids,
+)
 
 WINDOWS = st.sampled_from([600, 2_000, 4_000, 8_000, 32_000])
 WORDS = st.sampled_from(
@@ -154,3 +163,36 @@ def test_a_growing_conversation_never_loses_its_shape(
         summary = summary_in(messages)
         assert summary is None or text(summary).count("=== LEDGER: kept word for word ===\n") <= 1
         assert text(messages[0]).count("[Note: Some earlier conversation turns") <= 1
+
+
+def default_engine(window: int) -> ContextCompressor:
+    return ContextCompressor(window, summarize=lambda prompt, max_tokens: "## Goal\nThe person wants to fly.")
+
+
+@pytest.mark.parametrize("window", [2_000, pytest.param(4_000, marks=pytest.mark.long), 8_000])
+def test_every_cut_point(window: int) -> None:
+    """A hundred real tool-calling conversations in small windows.
+
+    The result is valid for both providers, and smaller or the same list; it keeps the newest request, is not compacted
+    again, and the input is untouched.
+    """
+    compacted = 0
+    for transcript in tau_transcripts():
+        before = copy.deepcopy(transcript)
+        for end in range(1, len(transcript) + 1):
+            compacted += check_cut_point(transcript[:end], window)
+        assert transcript == before
+    assert compacted > 100, "the windows are too large to show anything"
+
+
+def check_cut_point(messages: list[Chat], window: int) -> bool:
+    result = default_engine(window).compress(messages)
+    if result is messages:
+        return False
+    check_sendable(result)
+    check_turns_alternate(result)
+    assert estimate_messages_tokens_rough(result) < estimate_messages_tokens_rough(messages)
+    newest = [message for message in messages if message["role"] == "user"][-1]
+    assert newest in result
+    assert default_engine(window).compress(result) is result
+    return True

@@ -67,7 +67,7 @@ def test_the_focus_reaches_the_summariser() -> None:
 
 
 def test_the_previous_summary_is_updated() -> None:
-    """Not begun anew: the second prompt has the first summary and only the turns since."""
+    """The second prompt has the first summary and only the turns since."""
     recorder = Recorder("## Goal\nThe first summary.", "## Goal\nThe second summary.")
     compressor = engine(4_000, recorder, protect_last_n=4)
     first = compressor.compress(chat(40))
@@ -143,7 +143,7 @@ def test_a_system_prompt_of_parts_gets_its_note_as_a_part() -> None:
 
 @pytest.mark.parametrize("first_kept", ["user", "assistant"])
 def test_the_summary_has_a_role_of_its_own(first_kept: str) -> None:
-    """Whoever speaks before and after it."""
+    """For every speaker before and after the summary."""
     messages = chat(40) if first_kept == "user" else [*chat(40), user("One more")]
     check_turns_alternate(engine(4_000, protect_last_n=4).compress(messages))
 
@@ -250,7 +250,7 @@ def test_the_same_messages_are_never_summarised_twice() -> None:
 
 
 def test_the_outcome_is_told_in_numbers() -> None:
-    """What `/compress` says."""
+    """`/compress` shows the outcome."""
     compressor = engine(4_000, protect_last_n=4)
     messages = chat(60)
     compacted = compressor.compress(messages)
@@ -273,7 +273,7 @@ def test_nothing_to_compress_costs_no_model_call(messages: list[Chat]) -> None:
 
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 16_000])
 def test_a_summary_model_with_a_small_window_is_asked_a_few_times_at_most(window: int) -> None:
-    """What it may write fits its window. If the whole takes too many calls, the main model is asked instead."""
+    """The summary fits the model's window. If the whole takes too many calls, the main model is asked instead."""
     small, main = Recorder(), Recorder()
     compressor = engine(
         200_000, small, protect_last_n=4, summary_context_length=window, summarize_with_main=main

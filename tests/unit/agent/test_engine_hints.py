@@ -138,9 +138,7 @@ async def test_a_hint_of_a_thousand_tokens_is_kept(tmp_path: Path) -> None:
     assert [message.kind for message in await at.history()] == ["said", "note", "said"]
 
 
-async def test_nobody_waits_for_a_hint_that_takes_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_turn_does_not_wait_for_a_slow_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even in the first turn, right after the engine began. A hint that comes too late is left out."""
     monkeypatch.setattr("agent.context.auto_compaction.HINT_SECONDS", 0.1)
     release = threading.Event()
@@ -162,7 +160,7 @@ async def test_nobody_waits_for_a_hint_that_takes_long(
     assert [message.kind for message in live.history] == ["said"]
 
 
-async def test_nobody_waits_for_a_hint_of_a_busy_engine(tmp_path: Path) -> None:
+async def test_a_turn_does_not_wait_for_a_hint_of_a_busy_engine(tmp_path: Path) -> None:
     """While it compacts in the background, turns go on without hints."""
     release, began = threading.Event(), threading.Event()
 

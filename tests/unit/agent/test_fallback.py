@@ -53,7 +53,7 @@ class AgentHarness:
         return runner
 
     async def fits(self, chat: str) -> ModelInUse:
-        """What the conversation's engine was fitted to."""
+        """Return the model that the conversation's engine was told of."""
         runner = await self.runner(chat)
         return replace(runner.llm, context_length=runner.engine.context_length)
 

@@ -1,4 +1,4 @@
-"""What must survive any number of summaries, word for word."""
+"""The ledger keeps facts word for word through any number of summaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a standing rule, what takes one back, whose it is, and what outlives what."""
+"""Standing rules: recognition, revocation, speakers, and priority when space is short."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_wishes_for_this_task_reports_and_questions_are_no_rules(sentence: str) 
 
 @pytest.mark.parametrize(("rule", "revocation"), known.REVOKED)
 def test_a_rule_revoked_in_other_words_leaves_the_ledger(rule: str, revocation: str) -> None:
-    """Whether it was said in the same stretch or before an earlier compaction."""
+    """In the same stretch, and before an earlier compaction."""
     together = ledger_of(user(rule), assistant("Yes."), user(revocation))
     later = ledger_of(user(revocation), before=ledger_of(user(rule)))
     for ledger in (together, later):
@@ -87,7 +87,7 @@ def test_what_changes_a_rule_in_other_words_stands_behind_the_rule() -> None:
 
 
 def test_a_remark_of_an_earlier_compaction_is_not_lost_before_its_rule() -> None:
-    """Whether both were said in one stretch or not; in a group only the speaker of the rule changes it."""
+    """In one stretch and in two; in a group only the speaker of the rule changes it."""
     rule, remark = "Never deploy on Friday.", "Let's deploy on Friday after all."
     earlier = ledger_of(user(rule))
     later = ledger_of(user(remark), before=earlier)
@@ -164,7 +164,7 @@ def test_where_two_rules_may_be_meant_both_stay_before_the_revocation() -> None:
 
 
 def test_everything_can_be_taken_back_at_once_and_asked_for_again() -> None:
-    """What is said after it counts."""
+    """Later sentences count."""
     said = ("Never deploy on Friday.", "Call me Ada.", "Forget everything I said.", "Call me Ada.")
     assert ledger_of(*map(user, said)).instructions == ("Forget everything I said.", "Call me Ada.")
 
@@ -331,7 +331,7 @@ def test_in_a_group_the_speaker_stays_with_the_rule() -> None:
 
 
 def test_in_a_group_a_rule_is_taken_back_by_who_gave_it() -> None:
-    """What another says about it stands beside it, under their name."""
+    """Remarks of others are kept beside the rule, under their names."""
     rule = said_in_group("Ada", "Never deploy on Friday.")
     other = said_in_group("Bob", "The Friday rule no longer applies.")
     assert ledger_of(rule, other).instructions == (

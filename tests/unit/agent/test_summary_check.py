@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a case is easier to read in one line
-"""A summary is checked before it is used: quotes of the user, orders that nobody gave, marks of our own."""
+"""A summary is checked before it is used: quotes of the user, orders that the user did not give, marks of our own."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_quote_that_the_user_is_not_said_to_have_said_costs_no_fact(summary: s
     ],
 )
 def test_words_put_into_the_mouth_of_the_user_are_removed(claim: str) -> None:
-    """Whoever the summary calls the user, and wherever the verb is."""
+    """With any name for the user, and any place of the verb."""
     assert "Mallory" not in kept(f"{claim}\nThe end.")
 
 
@@ -140,7 +140,7 @@ def test_in_a_group_each_speaker_is_a_user() -> None:
 
 
 def test_an_earlier_summary_is_no_proof() -> None:
-    """What it claimed stays a claim, unless the quote was found in a message then."""
+    """A claim of an earlier summary is no proof, unless the quote was found in a message then."""
     told = 'The user said "sell the blue house in Riga".'
     assert '"' not in kept(told)
     first = check_summary(told, ["Oh, and sell the blue house in Riga."])
@@ -149,7 +149,7 @@ def test_an_earlier_summary_is_no_proof() -> None:
 
 
 def test_a_failed_summary_loses_no_proof() -> None:
-    """What was proven before it, and what its extract shows of the user's words, can still be quoted after it."""
+    """Quotes proven before, and the user's words in the extract, can still be quoted."""
     early, late = "The hedge must stay below two metres.", "Call the quarry before you order granite."
     asked: list[str] = []
 
@@ -203,7 +203,7 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_orders_that_nobody_gave_are_removed(order: str) -> None:
+def test_orders_that_the_user_did_not_give_are_removed(order: str) -> None:
     """Alone, as a point of a list and between other sentences; what is beside them stays."""
     assert kept(f"## Goal\nMove house. {order}\n- {order}\n- Paint the door.") == (
         "## Goal\nMove house.\n- Paint the door."
