@@ -44,9 +44,15 @@ class Gate:
     async def verdict(self, author: Author, place: Place) -> Verdict:
         if author.is_bot or not is_id(author.id):
             return "no"
+        is_allowed = author.id in self._users
         if place.kind == "direct" and not place.group_id:
-            return await self._direct_verdict(author.id)
-        return self._group_verdict(author.id, place)
+            # With pairing off, users who were approved before keep access until they are revoked.
+            if is_allowed or await self._access.is_approved(self.platform, author.id):
+                return "yes"
+            return "stranger" if self._pairing else "no"
+        # Pairing approvals count for a direct chat only.
+        is_allowed_group = place.kind == "group" and place.group_id in self._groups
+        return "yes" if is_allowed_group and (is_allowed or self._everyone_in_groups) else "no"
 
     def is_admin(self, user_id: str) -> bool:
         return user_id in self.admins
@@ -54,18 +60,6 @@ class Gate:
     def may_approve(self, user_id: str, place: Place) -> bool:
         """Tell whether this user may approve a dangerous tool call. In a group, only allowed users may."""
         return place.kind == "direct" or user_id in self._users
-
-    async def _direct_verdict(self, user_id: str) -> Verdict:
-        # With pairing off, users who were approved before keep access until they are revoked.
-        if user_id in self._users or await self._access.is_approved(self.platform, user_id):
-            return "yes"
-        return "stranger" if self._pairing else "no"
-
-    def _group_verdict(self, user_id: str, place: Place) -> Verdict:
-        """Ignore pairing approvals: they count for a direct chat only."""
-        if place.kind != "group" or place.group_id not in self._groups:
-            return "no"
-        return "yes" if self._everyone_in_groups or user_id in self._users else "no"
 
 
 class AccessControl:

@@ -118,7 +118,9 @@ async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(all_secrets, loaded)))
         stack.enter_context(hold_lock(loaded.home, loaded.database))
-        plugins = await _load_plugins(loaded)
+        # Foreign code may hang; a stop does not wait for a daemon thread.
+        home, enabled = loaded.home, loaded.config.plugins.enabled
+        plugins = await run_in_daemon_thread(lambda: load_plugins(home, enabled), "plugins")
         platforms, loaded = await asyncio.to_thread(resolve, loaded, plugins)
         stack.enter_context(keeping_secret(await asyncio.to_thread(all_secrets, loaded)))
         config, settings = loaded.config, await asyncio.to_thread(LiveConfig, loaded)
@@ -129,7 +131,9 @@ async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
         commands = await asyncio.to_thread(
             Commands.discover, plugins.commands, hyphens=platforms.command_hyphens
         )
-        store = await _open_store(stack, loaded)
+        store = await stack.enter_async_context(open_store(loaded))
+        # This process holds the lock on the state directory, so every lease belongs to a process that has ended.
+        await store.leases.expire_all()
         limits = Limits(config.limits, store.sessions)
         meter = _Meter(metrics, limits, await Windows.load(store.sessions))
         models = await _open_models(stack, config, clients.main, store, meter)
@@ -206,12 +210,6 @@ async def _open_clients(stack: AsyncExitStack, config: Config) -> _Clients:
     return _Clients(choice, main, auxiliary)
 
 
-async def _load_plugins(loaded: LoadedConfig) -> Plugins:
-    # Foreign code may hang; a stop does not wait for a daemon thread.
-    enabled = loaded.config.plugins.enabled
-    return await run_in_daemon_thread(lambda: load_plugins(loaded.home, enabled), "plugins")
-
-
 async def _load_engine_and_tools(
     loaded: LoadedConfig, clients: _Clients, plugins: Plugins
 ) -> tuple[Callable[[], ContextEngine], ToolboxFactory]:
@@ -251,13 +249,6 @@ def _build_toolboxes(loaded: LoadedConfig, plugins: Plugins) -> ToolboxFactory:
 
     toolbox_for("")  # report an unknown tool name now, not at the first message
     return toolbox_for
-
-
-async def _open_store(stack: AsyncExitStack, loaded: LoadedConfig) -> GatewayStore:
-    store = await stack.enter_async_context(open_store(loaded))
-    # This process holds the lock on the state directory, so every lease belongs to a process that has ended.
-    await store.leases.expire_all()
-    return store
 
 
 async def _open_models(

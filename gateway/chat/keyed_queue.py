@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 
 from gateway.core.retry import guarded
 
@@ -30,11 +30,7 @@ class KeyedQueue:
 
     async def close(self, seconds: float) -> None:
         """Finish the queued jobs within so many seconds, then cancel the rest."""
-        if self._workers:
-            _, late = await asyncio.wait(self._workers, timeout=seconds)
-            for worker in late:
-                worker.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await finish_or_cancel(self._workers, seconds)
 
     async def _work(self, key: Hashable) -> None:
         jobs = self._waiting[key]
@@ -49,3 +45,12 @@ class KeyedQueue:
 async def run_job(job: Job) -> None:
     """Run a job and log its error, so that the jobs behind it run too."""
     await guarded(job(), "chat.message_failed", passes=())
+
+
+async def finish_or_cancel(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:
+    """Wait so many seconds for the tasks, then cancel those that are late."""
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)

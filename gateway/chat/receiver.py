@@ -20,7 +20,7 @@ from gateway.chat.callbacks import Callbacks
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
 from gateway.chat.group_context import GroupContext, Remark, render_for_model
-from gateway.chat.keyed_queue import KeyedQueue
+from gateway.chat.keyed_queue import KeyedQueue, finish_or_cancel
 from gateway.chat.message_joiner import JoinedMessage, MessageJoiner, RecentMessages
 from gateway.config.schema_platforms import BotConfig
 from gateway.core.conversation_queue import QueueEntry
@@ -134,9 +134,7 @@ class ChatReceiver:
                 known.is_remark = False
             known.text = message.text
             return
-        await self._inbox.replace_payload(
-            self._addresses.message_id(message.place, message.id), encode(message)
-        )
+        await self._inbox.replace_payload(self._addresses.message_ids(message)[0], encode(message))
         known.text = message.text
         if self._joiner.replace(message) or message.command:
             return
@@ -155,11 +153,7 @@ class ChatReceiver:
         """Finish work that takes few seconds. Messages without a turn stay in the inbox."""
         self._joiner.close()
         await self._notices.close(self._closing_seconds)
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=self._closing_seconds)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await finish_or_cancel(self._tasks, self._closing_seconds)
         await self._delivery.close()
 
     # -- gateway.core.parked.RunningBot ----------------------------------------------------------------------
@@ -200,7 +194,7 @@ class ChatReceiver:
             return "resumed" if is_readable else "unreadable"
         try:
             message = decode(row.payload, self._port.fetch)
-            if self._addresses.message_id(message.place, message.id) != row.id:
+            if self._addresses.message_ids(message) != [row.id]:
                 raise ValueError("The row has another message's id, so it would never be marked done.")
         except (KeyError, TypeError, ValueError):
             log.error("chat.unreadable", platform=self._port.platform, message=row.id)
@@ -238,7 +232,7 @@ class ChatReceiver:
         if message.place.kind == "group" and not is_for_bot:
             self._record_context(message)
             return
-        message_id = self._addresses.message_id(message.place, message.id)
+        (message_id,) = self._addresses.message_ids(message)
         # A command that overtakes may come before older messages: its number does not show which ones were missed.
         number = "" if self._overtakes(message) else message.id
         row = InboxMessage(message_id, self._port.platform, encode(message), message.place, number)
@@ -373,24 +367,25 @@ class ChatReceiver:
             await self._mark_done(message)
         else:
             await self._delivery.send_notice(message.place, _CRASHED, reply_to=message.id)
-            ids = self._addresses.all_ids(message)
+            ids = self._addresses.message_ids(message)
             await retry_store(partial(self._inbox.park, ids, "it could not be read"))
 
     async def _mark_done(self, message: ChatMessage) -> None:
-        await retry_store(partial(self._inbox.mark_done, self._addresses.all_ids(message)))
+        await retry_store(partial(self._inbox.mark_done, self._addresses.message_ids(message)))
 
     def _inbound(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
+        message_id, *merged_ids = self._addresses.message_ids(message)
         return InboundMessage(
             conversation.address,
             conversation.person,
             message.text,
-            id=self._addresses.message_id(message.place, message.id),
+            id=message_id,
             command=message.command,
             author=self._addresses.person_key(message.author),
             is_admin=self._gate.is_admin(message.author.id),
             may_approve=self._gate.may_approve(message.author.id, message.place),
             group=message.place.group_id,
-            merged_ids=tuple(self._addresses.further_ids(message)),
+            merged_ids=tuple(merged_ids),
             origin=Origin(message.author, message.place),
         )
 

@@ -11,6 +11,7 @@ import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import get_args
 
@@ -26,10 +27,9 @@ log = structlog.get_logger(__name__)
 def approval_parts(arguments: str) -> list[tuple[str, str]]:
     """Return each argument's name and value for people to read. A surface shows them apart, so that no value can look
     like another argument."""
-    try:
+    given: object = None
+    with suppress(ValueError, RecursionError):
         given = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return [("", escape_confusables(arguments))]
     if not isinstance(given, dict):
         return [("", escape_confusables(arguments))]
     return [(escape_confusables(name), escape_confusables(_as_text(value))) for name, value in given.items()]
@@ -122,10 +122,9 @@ class Approvals:
         )
         choice: Choice | None = None
         try:
-            async with asyncio.timeout(self._seconds):
-                choice = await pending.answer
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    choice = await pending.answer
         finally:
             # Also when the turn is stopped, so that a button pressed later does not count.
             del self._pending[approval_id]

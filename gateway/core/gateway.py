@@ -71,21 +71,18 @@ class Gateway:
         workspaces: Path,
         settings: CurrentConfig,
         limits: Limits | None = None,
-        access: AccessControl | None = None,
-        bots: dict[str, RunningBot] | None = None,
         observer: Observer = NULL_OBSERVER,
         suspect_delay: float = SUSPECT_DELAY,
     ) -> None:
-        """`access` and `bots` are filled by the code that starts the chat platforms."""
         self.agent = agent
         self.store = store
         self.commands = commands
         self.plugins = plugins
         self.settings = settings
         self.limits = limits or Limits.none(store.sessions)
-        self.access = access if access is not None else AccessControl()
-        self.bots = bots if bots is not None else {}
-        """The chat bots that run in this process, by platform."""
+        self.access = AccessControl()
+        self.bots: dict[str, RunningBot] = {}
+        """The chat bots that run in this process, by platform. They add themselves when they are built."""
         self.observer = observer
         self.hub = EventHub()
         self.approvals = Approvals(self.hub.publish)

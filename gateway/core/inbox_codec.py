@@ -106,16 +106,11 @@ class BotAddresses:
         """The bots `telegram` and `telegram/work` know the same people by the same ids."""
         self._per_person = per_person
 
-    def message_id(self, place: Place, message_id: str) -> str:
-        """Return the inbox id of a message."""
-        return inbox_id(self._platform, place, message_id)
-
-    def further_ids(self, message: ChatMessage) -> list[str]:
-        """Return the inbox ids of the parts that were joined to the message."""
-        return [self.message_id(message.place, part) for part in message.further_parts]
-
-    def all_ids(self, message: ChatMessage) -> list[str]:
-        return [self.message_id(message.place, message.id), *self.further_ids(message)]
+    def message_ids(self, message: ChatMessage) -> list[str]:
+        """Return the inbox ids of a message and of the parts that were joined to it."""
+        return [
+            inbox_id(self._platform, message.place, each) for each in (message.id, *message.further_parts)
+        ]
 
     def person_key(self, author: Author) -> str:
         """Return the key under which limits, budget and memory know a person."""

@@ -45,13 +45,10 @@ class OutboxTracker:
         """Return a handle for the item, or None without an outbox."""
         return OutboxHandle(self, item) if self._outbox else None
 
-    def record(self, item: OutboxItem) -> None:
-        """Schedule the item for the next save."""
+    def record(self, item: OutboxItem, *, is_final: bool) -> None:
+        """Schedule the item for the next save. Report a final one to the observer, unless it is transient."""
         self._changed[item.id] = item
-
-    def report_final(self, item: OutboxItem) -> None:
-        """Report a sent or parked item to the observer; transient ones do not count."""
-        if item.kind != "transient":
+        if is_final and item.kind != "transient":
             self.observer.delivered(self._platform, item.progress.state)
 
     def retry_unsaved(self) -> bool:
@@ -84,9 +81,8 @@ class OutboxHandle:
         before = self.item.progress
         if progress != before:
             self.item = replace(self.item, progress=progress)
-            self._tracker.record(self.item)
-            if progress.state in ("sent", "parked") and progress.state != before.state:
-                self._tracker.report_final(self.item)
+            is_final = progress.state in ("sent", "parked") and progress.state != before.state
+            self._tracker.record(self.item, is_final=is_final)
 
     def complete(self) -> None:
         self.update(DeliveryProgress("sent", self.item.progress.shown_in))

@@ -17,6 +17,7 @@ from gateway.chat.delivery.send_queue import SendQueue
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.delivery.turn_view import TurnView
 from gateway.chat.errors import DeliveryError, SlowDown
+from gateway.chat.keyed_queue import finish_or_cancel
 from gateway.core.events import NULL_OBSERVER, EventHub, Observer
 from gateway.core.retry import Crash, guarded
 from gateway.store.ports import Outbox, OutboxItem
@@ -122,11 +123,7 @@ class DeliveryManager:
         await asyncio.sleep(0)  # let the deliveries read the events that were published last
         deliveries = list(self._deliveries.values())
         tasks = [task for delivery in deliveries if (task := delivery.finish())]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=self._timing.close_timeout)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await finish_or_cancel(tasks, self._timing.close_timeout)
 
     def _start_delivery(self, conversation_id: str, target: ChatTarget) -> ConversationDelivery:
         view = TurnView(

@@ -153,6 +153,8 @@ class TextMessage(DeliveryItem):
         self.last_id = ""
         """The newest message that shows a part of the text."""
         self._port = target.port
+        self._capacity = target.port.limit - target.port.measure(_MARK)
+        """Leaves room for the mark in every message, so that a message that is sent again ends where it did before."""
         self._style = style
         self._reply_to = reply_to
         self._buttons = tuple(buttons)
@@ -226,11 +228,6 @@ class TextMessage(DeliveryItem):
         buffer = self._buffer
         is_full = self._style.streaming and buffer.size > self._capacity and buffer.length > buffer.unsplit
         return self._closed or is_full
-
-    @property
-    def _capacity(self) -> int:
-        """Leaves room for the mark in every message, so that a message that is sent again ends where it did before."""
-        return self._port.limit - self._port.measure(_MARK)
 
     # -- calls -----------------------------------------------------------------------------------------------
 

@@ -306,12 +306,12 @@ class TurnView:
 
     def _durable_handle(self, kind: OutboxKind, outbox_id: str) -> OutboxHandle | None:
         """Return None for an item without an id: it is delivered as best effort."""
-        return self._handle_at(self.target.place, kind, outbox_id) if outbox_id else None
+        return self._handle(self.target.place, kind, outbox_id) if outbox_id else None
 
     def _transient_handle(self, place: Place, final_text: str | None = None) -> OutboxHandle | None:
-        return self._handle_at(place, "transient", new_id("out"), final_text)
+        return self._handle(place, "transient", new_id("out"), final_text)
 
-    def _handle_at(
+    def _handle(
         self, place: Place, kind: OutboxKind, outbox_id: str, content: str | None = None
     ) -> OutboxHandle | None:
         reply_to = self._platform_id(self._turn_id)

@@ -337,15 +337,12 @@ class BotClient(discord.Client):
     async def _receive_and_mark_seen(self, message: ChatMessage) -> bool:
         if channel_id_of(message.place) in self._unread_channels:
             return False  # the next session finds it behind the missed messages
-        is_allowed = await self._store(message)
+        # Retry until the message is stored, because Discord delivers it only once.
+        is_allowed = await retry_store(partial(self._receiver.message, message), trouble=(StoreError,))
         # An urgent command says nothing about the messages before it.
         if is_allowed and not self._reader.is_urgent(message.text):
             self._seen.note(message.place, int(message.id))
         return is_allowed
-
-    async def _store(self, message: ChatMessage) -> bool:
-        """Retry until the message is stored, because Discord delivers it only once."""
-        return await retry_store(partial(self._receiver.message, message), trouble=(StoreError,))
 
     async def _read(self, message: discord.Message) -> ChatMessage | None:
         """Convert a message; None if its channel is unknown. With a wrong place it would be answered twice."""

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import discord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 from yarl import URL
@@ -29,7 +28,7 @@ from gateway.platforms.discord.errors import (
     connection_errors,
 )
 from gateway.platforms.discord.port import DiscordPort
-from gateway.platforms.discord.spec import PERMISSIONS, SCOPES
+from gateway.platforms.discord.spec import invite_url
 
 _LOGIN_SECONDS = 60.0
 _CLOSE_SECONDS = 5.0
@@ -123,7 +122,8 @@ class DiscordPlatform:
         ) as client:
             await client.login(token)
             self._client = self.port.client = client
-            self._invitation_line = _invitation_line(client)
+            assert client.application_id is not None, "known since login"
+            self._invitation_line = f"{client.user}, invite it with {invite_url(client.application_id)}"
             try:
                 await client.connect()
             except AttributeError as error:
@@ -133,14 +133,6 @@ class DiscordPlatform:
                 raise Unreachable(NO_NETWORK, maybe_done=False) from error
             finally:
                 self._client = self.port.client = None
-
-
-def _invitation_line(client: discord.Client) -> str:
-    assert client.application_id is not None, "known since login"
-    url = discord.utils.oauth_url(
-        client.application_id, permissions=discord.Permissions(PERMISSIONS), scopes=SCOPES
-    )
-    return f"{client.user}, invite it with {url}"
 
 
 _endpoints_in_use: list[tuple[str, str]] = []

@@ -29,7 +29,7 @@ GUIDE = SetupGuide(
 )
 
 INTENT_OFF = "It may not read messages: its Message Content Intent is off."
-SCOPES = ("bot", "applications.commands")
+_SCOPES = ("bot", "applications.commands")
 PERMISSIONS = sum(
     1 << bit
     for bit in (
@@ -65,15 +65,19 @@ async def probe(config: DiscordBotConfig, token: str) -> BotAccount:
     return replace(_account(*bodies), clock_ahead=clock_ahead)
 
 
+def invite_url(application_id: int | str) -> str:
+    query = {"client_id": application_id, "scope": " ".join(_SCOPES), "permissions": PERMISSIONS}
+    return f"https://discord.com/oauth2/authorize?{urlencode(query)}"
+
+
 def _account(user: dict[str, Any], application: dict[str, Any]) -> BotAccount:
-    query = {"client_id": application["id"], "scope": " ".join(SCOPES), "permissions": PERMISSIONS}
     may_read = int(application.get("flags") or 0) & _MESSAGE_CONTENT_FLAGS
     settings_page = f"https://discord.com/developers/applications/{application['id']}/bot"
     # The owner of a team's application is not an account that a person writes from.
     owner = {} if application.get("team") else application.get("owner") or {}
     return BotAccount(
         str(user.get("username", "")),
-        f"https://discord.com/oauth2/authorize?{urlencode(query)}",
+        invite_url(application["id"]),
         owner_id=str(owner.get("id", "")),
         owner_name=str(owner.get("username", "")),
         problem="" if may_read else f"{INTENT_OFF} Switch it on at {settings_page} and press Save Changes.",

@@ -16,9 +16,17 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from agent.errors import StoreError
-from gateway.core.health import Readiness
+from agent.errors import StoreCorrupt, StoreError
+from gateway.core.gateway import Gateway
+from gateway.platforms.base import Platform
 from gateway.platforms.web.dashboard.page import DashboardContext
+
+_WRITE_TIMEOUT = 2.0
+_CACHE_SECONDS = 1.0
+"""How long a result is reused: anyone may ask, and each check writes to the store."""
+
+_NO_ANSWER = "The store does not respond: another program may have locked the database, or the disk is busy."
+_STOPPING = "Hermes is stopping; it answers new messages after the next start."
 
 
 class Monitoring:
@@ -56,13 +64,13 @@ class Monitoring:
         return web.json_response({"status": status, "service": "hermes", "platforms": states})
 
     async def _ready(self, request: web.Request) -> web.Response:
-        report = await self._readiness.check()
+        problems = await self._readiness.problems()
         body = {
-            "status": "ready" if report.is_ready else "not ready",
-            "platforms": dict(report.platforms),
-            "problems": dict(report.problems),
+            "status": "not ready" if problems else "ready",
+            "platforms": {platform.name: platform.health.state for platform in self._context.platforms},
+            "problems": problems,
         }
-        return web.json_response(body, status=200 if report.is_ready else 503)
+        return web.json_response(body, status=503 if problems else 200)
 
     async def _status(self, request: web.Request) -> web.Response:
         """Answer `hermes status`."""
@@ -98,8 +106,8 @@ class Monitoring:
 
     async def _read_gauges(self) -> list[Metric]:
         meters, store = self._context.metrics.meters, self._gateway.store
-        report = await self._readiness.check()
-        up = report.platforms_up
+        problems = await self._readiness.problems()
+        up = {platform.name: platform.health.state == "up" for platform in self._context.platforms}
         for platform in up:
             meters.initialize_platform(platform)
         inbox: Counts = {}
@@ -115,10 +123,54 @@ class Monitoring:
                 "outbox_messages", "Undelivered replies.", outbox, up, ("pending", "sending", "parked")
             ),
             _labelled("platform_up", "1 if the platform takes messages.", "platform", up),
-            _gauge("ready", "1 if /readyz answers 200.", report.is_ready),
+            _gauge("ready", "1 if /readyz answers 200.", not problems),
             _gauge("cache_hit_ratio", "Share of prompt tokens read from a cache.", ratio),
             _labelled("info", "Version of Hermes.", "version", {self._version: 1}),
         ]
+
+
+class Readiness:
+    """Checks whether Hermes can accept messages now."""
+
+    def __init__(self, gateway: Gateway, platforms: Sequence[Platform]) -> None:
+        self._gateway = gateway
+        self._platforms = platforms
+        self._store_problem = ""
+        self._checked_at: float | None = None
+        self._lock = asyncio.Lock()
+
+    async def problems(self) -> dict[str, str]:
+        """Return a sentence for each part that cannot accept messages: a platform, `store` or `gateway`. No sentence
+        names a person."""
+        problems = {
+            platform.name: platform.health.detail or f"It is {platform.health.state}."
+            for platform in self._platforms
+            if platform.health.state != "up"
+        }
+        if problem := await self._check_store():
+            problems["store"] = problem
+        if self._gateway.is_closing:
+            problems["gateway"] = _STOPPING
+        return problems
+
+    async def _check_store(self) -> str:
+        clock = asyncio.get_running_loop().time
+        async with self._lock:
+            if self._checked_at is None or clock() - self._checked_at > _CACHE_SECONDS:
+                self._store_problem = await self._store_error()
+                self._checked_at = clock()
+            return self._store_problem
+
+    async def _store_error(self) -> str:
+        try:
+            async with asyncio.timeout(_WRITE_TIMEOUT):
+                await self._gateway.store.health.check_writable()
+        except TimeoutError:
+            return _NO_ANSWER
+        except StoreError as error:
+            # Without its detail, which may name files.
+            return (type(error).__doc__ or "").strip()
+        return (StoreCorrupt.__doc__ or "").strip() if self._gateway.store.health.damage else ""
 
 
 Counts = Mapping[tuple[str, str], int]
