@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
 .PHONY: help run test pytest test-long test-chaos soak fuzz lint bench bench-recall pictures docs lock audit clean browser \
-	sandbox
+	sandbox postgres
 .DEFAULT_GOAL := run
 
 help:
@@ -30,14 +30,14 @@ run: $(VENV)/.runtime
 	@$(BIN)/hermes run $(ARGS)
 
 # mypy computes while tests wait for something, so both run side by side; either can fail it.
-test: browser sandbox
+test: browser sandbox postgres
 	@$(MAKE) --no-print-directory -j 2 lint pytest
 
 pytest: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 # The same with larger numbers, and with a new interpreter for every Hermes that is started. Twice as long.
-test-long: lint browser sandbox
+test-long: lint browser sandbox postgres
 	@HERMES_TEST_COLD=1 $(BIN)/python -m pytest -n 2 --long $(ARGS)
 
 lint: $(VENV)/.dev
@@ -93,6 +93,12 @@ lock: $(VENV)/.dev
 sandbox:
 	@command -v bwrap >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap >/dev/null; } || true
+
+# The store is tested on a real PostgreSQL, which the tests start themselves. Elsewhere these tests skip and say why.
+postgres:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] \
+		&& command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } || true
 
 # Known vulnerabilities of what is locked. It needs the network, and fails where the lists cannot be asked: silence would
 # look like good news.

@@ -15,6 +15,7 @@ import structlog
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
+from tests.support.postgres import PostgresServer, running_server
 from tests.support.stores import close_temporary_stores
 from tests.workers import SharedStarts
 
@@ -72,6 +73,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes; `make test-long` runs it"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of a migrated database that is deleted at the end."""
+    url = postgres_server.database()
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """The path of an SQLite file, or the URL of a PostgreSQL database."""
+    is_file = request.param == "sqlite"
+    return tmp_path / "state.db" if is_file else str(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from gateway.store.sql.database import Connection
 from gateway.store.sqlite.migrate import load_migrations, migrate
 
 FROZEN = Path(__file__).parent / "schemas"
@@ -46,6 +47,39 @@ def migrated(connection: sqlite3.Connection, version: int) -> str:
     """The schema after the migrations up to this one."""
     migrate(connection, load_migrations()[:version])
     return dump(connection)
+
+
+Columns = dict[str, list[tuple[str, str, bool]]]
+"""By table: name, type and whether NULL is allowed, in order. Without the search index, which each database has in its
+own way."""
+
+_TYPES = {"bigint": "INTEGER", "double precision": "REAL", "text": "TEXT"}
+
+
+def sqlite_columns(connection: sqlite3.Connection) -> Columns:
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    return {
+        table: [
+            (name, kind, not (required or key))
+            for _, name, kind, required, _, key in connection.execute(f"PRAGMA table_info({table})")
+        ]
+        for (table,) in tables.fetchall()
+        if "index" not in table
+    }
+
+
+def postgres_columns(connection: Connection) -> Columns:
+    found: Columns = {}
+    rows = connection.execute(
+        """
+        SELECT table_name, column_name, data_type, is_nullable = 'YES' FROM information_schema.columns
+        WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position
+        """
+    )
+    for table, name, kind, is_nullable in rows:
+        if "index" not in table:
+            found.setdefault(table, []).append((name, _TYPES[kind], is_nullable))
+    return found
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Opens SQLite stores on temporary files for tests; `close_stores` in tests/conftest.py closes them."""
+"""Opens stores for tests; `close_stores` in tests/conftest.py closes those on temporary files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from gateway.store.sql.store import SqlStore
 from gateway.store.sqlite.store import SqliteStore
 
 _open_stores: list[SqliteStore] = []
@@ -24,3 +25,12 @@ async def temporary_store() -> SqliteStore:
 async def close_temporary_stores() -> None:
     while _open_stores:
         await _open_stores.pop().close()
+
+
+async def open_at(location: Path | str, *, read_only: bool = False) -> SqlStore:
+    """Open the store in an SQLite file or, for a URL, in PostgreSQL."""
+    if isinstance(location, Path):
+        return await SqliteStore.open(location, read_only=read_only)
+    from gateway.store.postgres.store import PostgresStore
+
+    return await PostgresStore.open(location, read_only=read_only)

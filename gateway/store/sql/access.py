@@ -30,7 +30,7 @@ def _is_pending(connection: Connection, platform: str, digest: str, *, now: floa
 def _ask(connection: Connection, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
     """Store a request; requests older than the period of the limits are deleted."""
     now, who = request.asked_at, {"platform": request.platform, "user": request.user_id}
-    _correct_future_times(connection, now)
+    _begin(connection, now)
     connection.execute("DELETE FROM pairing_requests WHERE asked_at <= ?", (now - limits.period_seconds,))
     (given,) = connection.execute(
         "SELECT count(*) FROM pairing_requests WHERE platform = :platform AND user_id = :user", who
@@ -62,7 +62,7 @@ def _ask(connection: Connection, request: PairingRequest, digest: str, limits: A
 def _approve(
     connection: Connection, digest: str, *, by: str, now: float, limits: GuessingLimits
 ) -> Paired | None:
-    _correct_future_times(connection, now)
+    _begin(connection, now)
     _refuse_while_locked(connection, now, limits)
     seq = _find(connection, digest, now)
     if seq is None:
@@ -74,7 +74,7 @@ def _approve(
 def _approve_person(
     connection: Connection, platform: str, user_id: str, *, by: str, now: float
 ) -> Paired | None:
-    _correct_future_times(connection, now)
+    _begin(connection, now)
     seq = _find_person(connection, platform, user_id, now)
     return None if seq is None else _approve_request(connection, seq, by, now)
 
@@ -94,8 +94,10 @@ def _approve_request(connection: Connection, seq: int, by: str, now: float) -> P
     return Paired(*row)
 
 
-def _correct_future_times(connection: Connection, now: float) -> None:
-    """Move times in the future to now: the clock was set back."""
+def _begin(connection: Connection, now: float) -> None:
+    """Let one process at a time decide about codes, and move times in the future to now: the clock was set back."""
+    # SQLite has one writer anyway. PostgreSQL makes others wait for a row that is being updated.
+    connection.execute("UPDATE schema_migrations SET name = name WHERE name = 'people'")
     connection.execute(
         """
         UPDATE pairing_requests SET asked_at = :now, expires_at = :now + (expires_at - asked_at)

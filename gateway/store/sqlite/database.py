@@ -16,10 +16,11 @@ from gateway.store.errors import translated
 from gateway.store.ports import Fence
 from gateway.store.sql.batch_writer import Writer
 from gateway.store.sql.database import Scope
+from gateway.store.sql.indexer import Indexer, Progress
 from gateway.store.sql.leases import fenced
 from gateway.store.sqlite.connection import ThreadedConnection, connect_reader, open_reader, open_writer
 from gateway.store.sqlite.search import search
-from gateway.store.sqlite.search_index import Indexer, Progress, progress
+from gateway.store.sqlite.search_index import advance, progress
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class Database:
         self._readers = readers
         self._writing = writing
         self._writer = Writer(writing) if writing else None
-        self.indexer = Indexer(self._writer, self._index_progress) if self._writer else None
+        self.indexer = Indexer(self._writer, self._index_progress, advance) if self._writer else None
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> Database:

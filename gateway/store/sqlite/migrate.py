@@ -1,4 +1,4 @@
-"""Migrates a database to the schema in `migrations/`: forward only, one transaction per migration."""
+"""Migrates a database to the schema in `migrations/sqlite`: forward only, one transaction per migration."""
 
 from __future__ import annotations
 
@@ -6,39 +6,19 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
-from agent.errors import NewerSchema, StoreError
+from agent.errors import StoreError
 from gateway.progress import report
+from gateway.store.sql.migrations import MIGRATIONS, Migration, read_migrations, refuse_newer, refuse_older
 
 log = structlog.get_logger(__name__)
 
-MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations" / "sqlite"
-"""In the folder beside `gateway/`, in the source tree and in an installed wheel."""
 
-_FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    version: int
-    name: str
-    sql: str
-
-
-def load_migrations(directory: Path = MIGRATIONS) -> list[Migration]:
-    """Return all migrations in order. Raises StoreError if a number is missing or occurs twice."""
-    found = [
-        Migration(int(match[1]), match[2], path.read_text(encoding="utf-8"))
-        for path in sorted(directory.glob("*.sql"))
-        if (match := _FILE_NAME.fullmatch(path.name))
-    ]
-    if not found or [migration.version for migration in found] != list(range(1, len(found) + 1)):
-        raise StoreError(f"The migrations in {directory} are not complete; install Hermes again.")
-    return found
+def load_migrations(directory: Path = MIGRATIONS / "sqlite") -> list[Migration]:
+    return read_migrations(directory)
 
 
 def migrate(connection: sqlite3.Connection, migrations: list[Migration]) -> None:
@@ -56,16 +36,11 @@ def migrate(connection: sqlite3.Connection, migrations: list[Migration]) -> None
 def check_current(connection: sqlite3.Connection, migrations: list[Migration]) -> None:
     """Refuse a database that is not up to date, for readers, which cannot migrate."""
     check_not_newer(connection, migrations)
-    if schema_version(connection) < len(migrations):
-        raise StoreError(
-            "The database is from an older Hermes; start `hermes run` once to bring it up to date."
-        )
+    refuse_older(schema_version(connection), len(migrations))
 
 
 def check_not_newer(connection: sqlite3.Connection, migrations: list[Migration]) -> None:
-    version = schema_version(connection)
-    if version > len(migrations):
-        raise NewerSchema(f"Its schema is {version}, this Hermes knows {len(migrations)}.")
+    refuse_newer(schema_version(connection), len(migrations))
 
 
 def schema_version(connection: sqlite3.Connection) -> int:

@@ -15,15 +15,9 @@ from agent.store import SearchHit
 from agent.untrusted import without_marks
 from gateway.store.sql import reads
 from gateway.store.sql.database import Connection, Scope, batches, marks
+from gateway.store.sql.indexer import conversation_token, entries_after, person_token
 from gateway.store.sql.rows import MESSAGE_COLUMNS, messages_from, storable
-from gateway.store.sqlite.search_index import (
-    TOKENIZER,
-    conversation_token,
-    entries_after,
-    index_in_memory,
-    person_token,
-    progress,
-)
+from gateway.store.sqlite.search_index import TOKENIZER, index_in_memory, progress
 
 START, END = "\x02", "\x03"
 WORDS = 24
@@ -87,10 +81,16 @@ def search(
     query = parse_query(storable(text))
     looked_at = limit if platform is None else SCORED
     matches = find(connection, query, scope, looked_at) + _find_in_tail(connection, query, scope, looked_at)
+    return best_hits(connection, matches, query, limit, platform)
+
+
+def best_hits(
+    connection: Connection, matches: list[Match], query: Query, limit: int, platform: str | None
+) -> list[SearchHit]:
     if platform is not None:
         there = _on_platform(connection, matches, platform)
         matches = [match for match in matches if match.seq in there]
-    return hits(connection, sorted(matches)[: max(limit, 0)], query)
+    return _hits(connection, sorted(matches)[: max(limit, 0)], query)
 
 
 def _on_platform(connection: Connection, matches: list[Match], platform: str) -> set[int]:
@@ -118,7 +118,7 @@ def _find_in_tail(connection: sqlite3.Connection, query: Query, scope: Scope, li
         return find(tail, query, scope, limit)
 
 
-def hits(connection: Connection, matches: list[Match], query: Query) -> list[SearchHit]:
+def _hits(connection: Connection, matches: list[Match], query: Query) -> list[SearchHit]:
     """Read the messages of the matches, and make their snippets."""
     rows = [
         row

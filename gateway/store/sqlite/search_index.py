@@ -1,51 +1,33 @@
 # ruff: noqa: S608 - only names of our own tables and columns are put into the SQL; values are always bound
-"""The full-text index of messages: indexing in small steps, damage checks and rebuilds."""
+"""The full-text index of messages in FTS5: steps of the indexer, damage checks and rebuilds."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import closing, suppress
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
-import structlog
-
-from agent.errors import SearchIndexDamaged, StoreError
+from agent.errors import SearchIndexDamaged
 from agent.fts_text import indexable, parse_query, quoted
-from agent.untrusted import without_marks
 from gateway.progress import report
-from gateway.store.sql.batch_writer import Writer, commit_together
-
-STEP_MESSAGES = 64
-STEP_CHARACTERS = 50_000
-"""Limits of one step, which is the longest time that other writes wait for the indexer."""
+from gateway.store.sql.batch_writer import commit_together
+from gateway.store.sql.indexer import (
+    STEP_CHARACTERS,
+    STEP_MESSAGES,
+    Entry,
+    Progress,
+    conversation_token,
+    entries_after,
+    person_token,
+    searched_text,
+)
 
 MERGE_PAGES = 16
 """How many pages a step merges, so that the number of segments stays small."""
 
-MAX_CHARACTERS = 100_000
-"""How much of a message is indexed: more of it would delay other writes."""
-
 TOKENIZER = "porter unicode61 remove_diacritics 2"
-
-
-class Entry(NamedTuple):
-    """A message to index."""
-
-    seq: int
-    role: str
-    text: str
-    conversation_id: str
-    person: str
-
-
-class Progress(NamedTuple):
-    indexed: int
-    stored: int
 
 
 def progress(connection: sqlite3.Connection) -> Progress:
@@ -77,22 +59,6 @@ def advance(connection: sqlite3.Connection) -> int:
     return reached
 
 
-def entries_after(connection: sqlite3.Connection, seq: int) -> Iterator[Entry]:
-    """Yield the messages after `seq`."""
-    rows = connection.execute(
-        """
-        SELECT messages.seq, role, content, conversation_id, person
-        FROM messages
-        JOIN sessions ON sessions.id = messages.session_id
-        JOIN conversations ON conversations.id = sessions.conversation_id
-        WHERE messages.seq > ? AND kind = 'said'
-        ORDER BY messages.seq
-        """,
-        (seq,),
-    )
-    return map(Entry._make, rows)
-
-
 def add(connection: sqlite3.Connection, entry: Entry) -> None:
     text = indexable(searched_text(entry))
     said, tool = (None, text) if entry.role == "tool" else (text, None)
@@ -101,11 +67,6 @@ def add(connection: sqlite3.Connection, entry: Entry) -> None:
         "INSERT INTO message_index (rowid, scope, said, tool) VALUES (?, ?, ?, ?)",
         (entry.seq, scope, said, tool),
     )
-
-
-def searched_text(entry: Entry) -> str:
-    """Return the text without the markers around untrusted text, which are the same in every message."""
-    return without_marks(entry.text)[:MAX_CHARACTERS]
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -123,86 +84,6 @@ def index_in_memory(entries: Iterable[Entry]) -> sqlite3.Connection:
         add(connection, entry)
     connection.execute("COMMIT")
     return connection
-
-
-def person_token(person: str) -> str:
-    return _token(b"person", person)
-
-
-def conversation_token(conversation_id: str) -> str:
-    return _token(b"conversation", conversation_id)
-
-
-def _token(kind: bytes, name: str) -> str:
-    """Replace a name by a number: the tokenizer would split the name and stem its parts."""
-    digest = blake2b(name.encode(), digest_size=8, person=kind).digest()
-    return str(int.from_bytes(digest, "big"))
-
-
-log = structlog.get_logger(__name__)
-
-PAUSE_SECONDS = 0.1
-"""The delay before the first step, and between steps while others write."""
-
-
-class Indexer:
-    def __init__(self, writer: Writer, progress: Callable[[], Awaitable[Progress]]) -> None:
-        self._writer = writer
-        self._progress = progress
-        self._wakeup = asyncio.Event()
-        self._wakeup.set()  # a crash may have left messages that are not indexed
-        self._step_lock = asyncio.Lock()
-        self._failures = 0
-        self._task = asyncio.create_task(self._follow(), name="store-indexer")
-
-    def wake(self) -> None:
-        """Index the messages that were stored."""
-        self._wakeup.set()
-
-    async def catch_up(self) -> None:
-        """Index all messages stored so far. If nothing can be written, give up after one attempt: the search then reads
-        the rest itself."""
-        failures = self._failures
-        indexed, stored = await self._progress()
-        while indexed < stored and failures == self._failures:
-            try:
-                indexed = await self._step(unless_failed_since=failures)
-            except StoreError as error:
-                log.warning("store.index_failed", error=str(error))
-
-    async def close(self) -> None:
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
-
-    async def _follow(self) -> None:
-        while True:
-            await self._wakeup.wait()
-            await asyncio.sleep(PAUSE_SECONDS)
-            self._wakeup.clear()
-            try:
-                await self._catch_up_gently()
-            except StoreError as error:
-                # Nothing is lost: the next message or search tries again.
-                log.warning("store.index_failed", error=str(error))
-
-    async def _catch_up_gently(self) -> None:
-        """Run steps without a pause, or with pauses while others write."""
-        indexed, stored = await self._progress()
-        while indexed < stored:
-            indexed = await self._step()
-            if self._writer.last_shared:
-                await asyncio.sleep(PAUSE_SECONDS)
-
-    async def _step(self, *, unless_failed_since: int | None = None) -> int:
-        async with self._step_lock:  # ten searches at once must not make one long transaction
-            if unless_failed_since not in (None, self._failures):
-                return 0
-            try:
-                return await self._writer.write(advance, durable=False)  # the index can be rebuilt
-            except StoreError:
-                self._failures += 1
-                raise
 
 
 PROBES = 50

@@ -11,6 +11,7 @@ import pytest
 from gateway.access import Pairing
 from gateway.store.access import Access
 from gateway.store.sqlite.store import SqliteStore
+from tests.support.stores import open_at
 
 
 @dataclass
@@ -47,9 +48,9 @@ def pairing(people: Access, clock: Clock) -> Pairing:
 
 
 @pytest.fixture
-async def two_processes(database: Path, clock: Clock) -> AsyncIterator[tuple[Pairing, Pairing]]:
-    """The gateway's and the command line's, each with connections of its own to the same file."""
-    gateway, command_line = await SqliteStore.open(database), await SqliteStore.open(database)
+async def two_processes(store_location: Path | str, clock: Clock) -> AsyncIterator[tuple[Pairing, Pairing]]:
+    """The gateway's and the command line's, each with its own connections to the same database."""
+    gateway, command_line = await open_at(store_location), await open_at(store_location)
     yield Pairing(gateway.access, clock=clock), Pairing(command_line.access, clock=clock)
     await command_line.close()
     await gateway.close()

@@ -10,8 +10,8 @@ import pytest
 from gateway.access import Gate, Pairing
 from gateway.config.schema_platforms import BotConfig
 from gateway.store.access import Access
-from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, Place
+from tests.support.stores import open_at
 
 ADA, BOB, CYD = Author("1001", "Ada"), Author("1002", "Bob"), Author("1003", "Cyd")
 DIRECT = Place("1001")
@@ -164,11 +164,11 @@ async def test_numbers_beyond_what_a_float_can_tell_apart(people: Access) -> Non
 
 
 async def test_what_another_process_decides_counts_at_once(
-    two_processes: tuple[Pairing, Pairing], database: Path
+    two_processes: tuple[Pairing, Pairing], store_location: Path | str
 ) -> None:
     """Approved by `hermes pairing` while the gateway runs, and revoked while a message waits for its turn."""
     _, command_line = two_processes
-    reading = await SqliteStore.open(database, read_only=True)
+    reading = await open_at(store_location, read_only=True)
     running = gate(reading.access)
     code = await command_line.request("telegram", CYD)
     assert code is not None

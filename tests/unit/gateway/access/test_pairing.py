@@ -162,9 +162,9 @@ async def test_restarts_do_not_reset_the_count(people: Access, clock: Clock) -> 
     assert await Pairing(people, clock=clock).request("telegram", ADA) is None
 
 
-async def test_no_code_is_on_the_disk(two_processes: tuple[Pairing, Pairing], database: Path) -> None:
+async def test_no_code_is_on_the_disk(pairing: Pairing, database: Path) -> None:
     """Whoever reads the database cannot let themselves in."""
-    code = await asked(two_processes[0])
+    code = await asked(pairing)
     stored = await asyncio.to_thread(
         lambda: b"".join(file.read_bytes() for file in database.parent.iterdir())
     )

@@ -1,4 +1,4 @@
-"""A SQLite store on a temporary file."""
+"""Stores for tests: most tests run on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent.store import Address, Conversation, SessionStore
+from gateway.store.sql.store import SqlStore
 from gateway.store.sqlite.store import SqliteStore
+from tests.support.stores import open_at
 
 
 @pytest.fixture
@@ -24,9 +26,16 @@ async def sqlite_store(path: Path) -> AsyncIterator[SqliteStore]:
 
 
 @pytest.fixture
-async def store(sqlite_store: SqliteStore) -> SessionStore:
+async def gateway_store(store_location: Path | str) -> AsyncIterator[SqlStore]:
+    store = await open_at(store_location)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def store(gateway_store: SqlStore) -> SessionStore:
     """The store as the agent knows it."""
-    return sqlite_store.sessions
+    return gateway_store.sessions
 
 
 @pytest.fixture

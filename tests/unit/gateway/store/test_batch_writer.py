@@ -18,8 +18,9 @@ from agent.messages import Message
 from agent.store import Address, Fact, Split
 from gateway.store.sql import writes
 from gateway.store.sql.batch_writer import MAX_TOGETHER, Writer
+from gateway.store.sql.database import Connection
+from gateway.store.sql.store import SqlStore
 from gateway.store.sqlite.connection import ThreadedConnection, open_reader, open_writer
-from gateway.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -214,9 +215,9 @@ async def test_the_watch_on_the_event_loop_is_awake(path: Path) -> None:
         plain.close()
 
 
-async def test_a_repeated_transaction_changes_nothing(path: Path) -> None:
+async def test_a_repeated_transaction_changes_nothing(gateway_store: SqlStore) -> None:
     """Whether a commit was carried out may be unknown. Every id is made before, so the same work can be done again."""
-    store = await SqliteStore.open(path)
+    store = gateway_store
     conversation = await store.sessions.open_conversation(Address("web", "42"), person="ada")
     message = (await store.sessions.append(conversation.live_session_id, [Message("user", "hello")]))[0]
     split = Split(conversation.live_session_id, "command", [message.id])
@@ -225,41 +226,33 @@ async def test_a_repeated_transaction_changes_nothing(path: Path) -> None:
     said = [Message("user", "one"), Message("assistant", "two", state={"a": 1})]
     usage = Usage(100, 10, cost_usd=0.5)
 
-    def work(connection: sqlite3.Connection) -> object:
+    def work(connection: Connection) -> object:
         opened = writes.open_conversation(connection, other)
         writes.remember(connection, "ada", fact)
         writes.record_usage(connection, other.live_session_id, usage, "m", "turn", "ada", 1_800_000_000.0)
         stored = writes.append(connection, other.live_session_id, said)
         return opened, stored, writes.split(connection, split)
 
-    try:
-        once, again = [await store.database.write(work, fence=None) for _ in range(2)]
-        assert once == again
-        assert once[0] == other and once[2] == await store.sessions.session(split.child_id)
-        assert await store.sessions.history(other.live_session_id) == once[1]
-        assert await store.sessions.usage(conversation_id=other.id) == usage
-        assert (await store.sessions.spent(spender="ada")).usd == 0.5
-        (spending,) = await store.reports.spending(since=0.0, by=["model"])
-        assert (spending.calls, spending.usd) == (1, 0.5)
-        assert [session.id for session in await store.sessions.sessions(conversation.id)][1:] == [
-            split.child_id
-        ]
-        assert await store.sessions.facts("ada") == [fact]
-    finally:
-        await store.close()
+    once, again = [await store.database.write(work, fence=None) for _ in range(2)]
+    assert once == again
+    assert once[0] == other and once[2] == await store.sessions.session(split.child_id)
+    assert await store.sessions.history(other.live_session_id) == once[1]
+    assert await store.sessions.usage(conversation_id=other.id) == usage
+    assert (await store.sessions.spent(spender="ada")).usd == 0.5
+    (spending,) = await store.reports.spending(since=0.0, by=["model"])
+    assert (spending.calls, spending.usd) == (1, 0.5)
+    assert [session.id for session in await store.sessions.sessions(conversation.id)][1:] == [split.child_id]
+    assert await store.sessions.facts("ada") == [fact]
 
 
-async def test_an_id_of_another_message_is_refused(path: Path) -> None:
+async def test_an_id_of_another_message_is_refused(gateway_store: SqlStore) -> None:
     """Only the very same message may be stored again: nothing is rewritten, and nothing is lost in silence."""
-    store = await SqliteStore.open(path)
+    store = gateway_store
     conversation = await store.sessions.open_conversation(Address("web", "42"), person="ada")
     live = conversation.live_session_id
-    try:
-        one = (await store.sessions.append(live, [Message("user", "one")]))[0]
-        later = Message("user", "later")
-        for other in ([replace(one, content="two"), later], [one, one, later]):
-            with pytest.raises(StoreError):
-                await store.sessions.append(live, other)
-        assert await store.sessions.append(live, [one, later]) == await store.sessions.history(live)
-    finally:
-        await store.close()
+    one = (await store.sessions.append(live, [Message("user", "one")]))[0]
+    later = Message("user", "later")
+    for other in ([replace(one, content="two"), later], [one, one, later]):
+        with pytest.raises(StoreError):
+            await store.sessions.append(live, other)
+    assert await store.sessions.append(live, [one, later]) == await store.sessions.history(live)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from gateway.errors import QueueFull
 from gateway.store.ports import InboxMessage, QueueLimits
-from gateway.store.sqlite.store import SqliteStore
+from gateway.store.sql.database import Connection
+from gateway.store.sql.store import SqlStore
 from gateway.types import Place
 
 HERE = Place("1")
@@ -20,17 +18,15 @@ NO_ROOM = QueueLimits(total=1, per_person=1)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(tmp_path / "state.db")
-    yield store
-    await store.close()
+def store(gateway_store: SqlStore) -> SqlStore:
+    return gateway_store
 
 
 def message(number: int) -> InboxMessage:
     return InboxMessage(f"msg_{number}", "telegram", {"author": {"id": "7"}}, HERE, str(number))
 
 
-async def test_a_message_that_is_known_needs_no_room(store: SqliteStore) -> None:
+async def test_a_message_that_is_known_needs_no_room(store: SqlStore) -> None:
     """Its service delivers it again while the line is full: nobody is told that it was not taken."""
     assert await store.inbox.add(message(1), limits=NO_ROOM)
     assert not await store.inbox.add(message(1), limits=NO_ROOM)
@@ -38,12 +34,12 @@ async def test_a_message_that_is_known_needs_no_room(store: SqliteStore) -> None
         await store.inbox.add(message(2), limits=NO_ROOM)
 
 
-def _a_month_later(connection: sqlite3.Connection) -> None:
+def _a_month_later(connection: Connection) -> None:
     connection.execute("UPDATE inbox SET received_at = received_at - ?", (A_MONTH,))
     connection.execute("UPDATE outbox SET created_at = created_at - ?", (A_MONTH,))
 
 
-def _numbers(connection: sqlite3.Connection) -> tuple[list[int], list[int]]:
+def _numbers(connection: Connection) -> tuple[list[int], list[int]]:
     """Of what is left."""
     left = [
         [int(row[0].partition("_")[2]) for row in connection.execute(f"SELECT id FROM {box} ORDER BY seq")]
@@ -52,19 +48,19 @@ def _numbers(connection: sqlite3.Connection) -> tuple[list[int], list[int]]:
     return left[0], left[1]
 
 
-def _park_first(connection: sqlite3.Connection, count: int) -> None:
+def _park_first(connection: Connection, count: int) -> None:
     for box in ("inbox", "outbox"):
         connection.execute(f"UPDATE {box} SET state = 'parked' WHERE seq <= ?", (count,))
     connection.execute("UPDATE outbox SET state = 'sent' WHERE state = 'pending'")
 
 
-async def _answered(store: SqliteStore, number: int) -> None:
+async def _answered(store: SqlStore, number: int) -> None:
     about = {"conversation_id": "conv_1", "turn_id": f"msg_{number}"}
     await store.outbox.add(f"out_{number}", **about, kind="notice", content="x")
 
 
 @pytest.mark.parametrize("parked", [0, 600])
-async def test_what_is_over_is_forgotten_after_a_month(store: SqliteStore, parked: int) -> None:
+async def test_what_is_over_is_forgotten_after_a_month(store: SqlStore, parked: int) -> None:
     """Not what waits, nor what was parked for somebody to look at, however much of that there is."""
     numbers = range(1, 621)
     await asyncio.gather(*(store.inbox.add(message(number)) for number in numbers))

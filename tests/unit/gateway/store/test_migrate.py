@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from gateway.store.sqlite.migrate import Migration, load_migrations, migrate, schema_version
-from tests.support.schema_dump import dump, frozen, migrated
+from gateway.store.sql.migrations import Migration
+from gateway.store.sqlite.migrate import load_migrations, migrate, schema_version
+from tests.support.schema_dump import dump, frozen, migrated, postgres_columns, sqlite_columns
 
 VERSIONS = range(1, len(load_migrations()) + 1)
 ROOT = Path(__file__).parents[4]
@@ -122,3 +123,20 @@ def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
     assert str(installed) in ran.stdout
     with closing(sqlite3.connect(tmp_path / "state.db")) as made:
         assert schema_version(made) == len(VERSIONS)
+
+
+def test_both_databases_have_the_same_columns(database: sqlite3.Connection, postgres_url: str) -> None:
+    """One text of SQL runs on both, and a store can move from one to the other."""
+    from gateway.store.postgres.connection import PostgresConnection, connect
+    from gateway.store.postgres.migrate import load_migrations as load_for_postgres
+
+    assert [(m.version, m.name) for m in load_migrations()] == [
+        (m.version, m.name) for m in load_for_postgres()
+    ]
+    migrate(database, load_migrations())
+    with closing(connect(postgres_url)) as raw:
+        theirs = postgres_columns(PostgresConnection(raw))
+    ours = sqlite_columns(database)
+    assert ours.keys() == theirs.keys()
+    for table, columns in ours.items():
+        assert columns == theirs[table], table

@@ -14,8 +14,9 @@ import pytest
 from agent.messages import Message
 from agent.store import Address
 from agent.untrusted import wrap_untrusted
+from gateway.store.sql.indexer import STEP_MESSAGES
 from gateway.store.sqlite.health import diagnose, repair_index
-from gateway.store.sqlite.search_index import STEP_MESSAGES, index_damage, rebuild_index
+from gateway.store.sqlite.search_index import index_damage, rebuild_index
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.index_damage import DAMAGE
 

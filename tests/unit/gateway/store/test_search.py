@@ -12,8 +12,9 @@ from agent.fts_text import parse_query
 from agent.messages import Message, Role
 from agent.store import Address, Conversation, SearchHit, SessionStore, Split
 from gateway.store.sql.database import Scope
+from gateway.store.sql.indexer import Entry
 from gateway.store.sqlite.search import SCORED, find
-from gateway.store.sqlite.search_index import Entry, index_in_memory
+from gateway.store.sqlite.search_index import index_in_memory
 
 
 async def _said(store: SessionStore, conversation: Conversation, *texts: str, role: Role = "user") -> None:

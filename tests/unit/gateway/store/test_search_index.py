@@ -18,8 +18,9 @@ from agent.messages import Message
 from agent.store import Address, Conversation
 from gateway.store.sql import writes
 from gateway.store.sql.batch_writer import Writer
+from gateway.store.sql.indexer import STEP_MESSAGES, Indexer
 from gateway.store.sqlite.connection import open_writer
-from gateway.store.sqlite.search_index import STEP_MESSAGES, Indexer, advance, index_in_memory, progress
+from gateway.store.sqlite.search_index import advance, index_in_memory, progress
 from gateway.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[4]
@@ -116,7 +117,7 @@ async def test_the_index_catches_up_by_itself(path: Path) -> None:
 
     await connection.set_trace_callback(watch)
     writer = Writer(connection)
-    indexer = Indexer(writer, lambda: connection.run(progress))
+    indexer = Indexer(writer, lambda: connection.run(progress), advance)
     conversation = await writer.write(
         writes.open_conversation, Conversation("conv_1", Address("web", "1"), "ada", "ses_1", 0.0)
     )
