@@ -51,7 +51,7 @@ async def a_busy_house(tmp_path: Path) -> AsyncIterator[DashboardHarness]:
         FixedPlatform("web", Health("up"), "http://127.0.0.1:8787"),
         FixedPlatform("telegram", Health("up"), "@hermes_bot, https://t.me/hermes_bot"),
         FixedPlatform(
-            "discord/guild", Health("refused", "its token was refused; set `DISCORD_BOT_TOKEN` anew.")
+            "discord/guild", Health("refused", "Discord refused the token. Set `DISCORD_BOT_TOKEN` again.")
         ),
     ]
     limits = {"daily_usd_total": 5.0, "daily_usd_per_person": 2.0}
