@@ -94,9 +94,9 @@ def read_contents(path: Path) -> tuple[DatabaseContents, float | None] | None:
     if not path.exists():
         return None
     try:
-        with translated(), opened(path, "ro") as connection:
-            found = contents(connection)
-        return found, newest_message(path)
+        newest = newest_message(path)
+        with translated(), opened(path, "rw") as connection:  # leaves no -wal and -shm files behind
+            return contents(connection), newest
     except StoreError:
         return None
 
