@@ -160,6 +160,10 @@ class StoreBusy(StoreError):
     """Another program holds the database; close it and try again. Nothing stored was lost."""
 
 
+class StoreUnreachable(StoreBusy):
+    """The database cannot be reached; check that it runs. Nothing stored was lost."""
+
+
 class StoreFull(StoreError):
     """The disk is full; free some space and send the message again. Nothing stored was lost."""
 

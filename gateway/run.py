@@ -158,7 +158,7 @@ def _startup_lines(app: App, platforms: Sequence[Platform]) -> list[str]:
     unusable = plugins.unusable_engine
     entries += [
         ("Context", f"{BUILT_IN} instead of `{unusable}`" if unusable else loaded.config.context.engine),
-        ("Store", str(loaded.database)),
+        ("Store", loaded.store_name),
         ("Settings", loaded.source + ("" if loaded.path else f"; `{program()} setup` writes a hermes.yaml")),
         ("Terminal", f"{program()} chat"),
     ]

@@ -41,6 +41,7 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
     from gateway.backup.create import Sources, make_backup  # noqa: PLC0415 - not for `--help`; so below
 
     loaded = load_config(options, log_level="error")
+    _refuse_postgres(loaded)
     configuration = _configuration_without_secrets(loaded)
     workspaces = loaded.workspaces if with_workspaces and loaded.workspaces.exists() else None
     sources = Sources(loaded.home, loaded.database, workspaces, configuration)
@@ -69,6 +70,7 @@ def restore(options: Options, file: Path, yes: bool) -> None:
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
 
     loaded = load_config(options, log_level="error")
+    _refuse_postgres(loaded)
     ensure_home(loaded.home)
     try:
         with show_progress():
@@ -82,6 +84,11 @@ def restore(options: Options, file: Path, yes: bool) -> None:
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     _print_restored(restored, file, loaded)
+
+
+def _refuse_postgres(loaded: LoadedConfig) -> None:
+    if loaded.database_url:
+        raise click.ClickException("The store is in PostgreSQL. Use pg_dump and pg_restore instead.")
 
 
 def _agree(staged: Staged, *, ask: bool) -> None:

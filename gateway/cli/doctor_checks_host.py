@@ -140,22 +140,24 @@ def configuration(path: Path | None) -> Generator[Finding, None, LoadedConfig | 
 
 def store(loaded: LoadedConfig, *, repair: bool) -> Iterator[Finding]:
     """Check the store read-only: nothing is created, migrated or locked."""
-    path = loaded.database
+    path, name = loaded.database, loaded.store_name
     try:
-        if not path.exists():
-            yield Finding("ok", f"the database {path} will be created at the first start")
+        if not loaded.has_store():
+            yield Finding("ok", f"the database {name} will be created at the first start")
             return
         diagnosis, windows = asyncio.run(_diagnose(loaded))
-        yield Finding("ok", f"the database {path} is sound")
-        yield _privacy(path, "chmod 600")
+        yield Finding("ok", f"the database {name} is sound")
+        if not loaded.database_url:
+            yield _privacy(path, "chmod 600")
         yield _index(loaded, diagnosis.index_damage, repair=repair)
         yield from _left_undone(path, diagnosis)
         yield from _smaller_windows(loaded, windows)
-        yield _backup(loaded.home)
+        if not loaded.database_url:
+            yield _backup(loaded.home)
     except StoreCorrupt as error:
-        yield Finding("fail", f"{path} is damaged {error.detail}; {_remedy(loaded.home)}")
+        yield Finding("fail", f"{name} is damaged {error.detail}; {_remedy(loaded.home)}")
     except (HermesError, OSError) as error:
-        yield Finding("fail", f"{path}: {error}")
+        yield Finding("fail", f"{name}: {error}")
     for engine in engine_databases(loaded.home, path):
         yield from _engine_database(engine, loaded.home)
 

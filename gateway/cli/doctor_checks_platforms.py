@@ -110,6 +110,6 @@ def _count_approved(loaded: LoadedConfig) -> Counter[str]:
             return Counter(paired.platform for paired in await store.access.approved())
 
     try:
-        return asyncio.run(count()) if loaded.database.exists() else Counter()
+        return asyncio.run(count()) if loaded.has_store() else Counter()
     except (StoreError, OSError):
         return Counter()

@@ -66,7 +66,7 @@ def export(
 
     moment = since.timestamp() if since else 0.0
     only = read_store(options, lambda store: find_overview(store.sessions, wanted)) if wanted else None
-    if not load_config(options).database.exists():
+    if not load_config(options).has_store():
         click.echo("There are no conversations yet, so nothing was written.", err=True)
         return
     written = export_many(

@@ -62,7 +62,7 @@ async def ask_status(loaded: LoadedConfig, url: str) -> dict[str, Any] | None:
             status = await response.json() if response.status == 200 else None
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None
-    is_ours = isinstance(status, dict) and status.get("database") == str(loaded.database)
+    is_ours = isinstance(status, dict) and status.get("database") == loaded.store_name
     return status if is_ours else None
 
 

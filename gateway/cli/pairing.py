@@ -153,7 +153,7 @@ def _change(options: Options, action: Callable[[Pairing], Awaitable[T]]) -> T | 
     from gateway.store import open_store  # noqa: PLC0415
 
     loaded = load_config(options, log_level="error")
-    if not loaded.database.exists():
+    if not loaded.has_store():
         return None
 
     async def act() -> T:

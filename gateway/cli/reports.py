@@ -85,7 +85,7 @@ async def collect_status(loaded: LoadedConfig) -> StatusReport:
 
 
 async def _summary(loaded: LoadedConfig) -> tuple[StoreSummary | None, str]:
-    if not await asyncio.to_thread(loaded.database.exists):
+    if not await asyncio.to_thread(loaded.has_store):
         return None, ""
     midnight = datetime.combine(datetime.now(), clock.min).timestamp()
     try:
@@ -109,7 +109,7 @@ def status_as_dict(report: StatusReport) -> dict[str, Any]:
         "today": asdict(stored.today) if stored else None,
         "model": live.get("model", report.loaded.config.model.name),
         "engine": live.get("engine", report.loaded.config.context.engine),
-        "database": {"path": str(report.loaded.database), "bytes": stored.bytes if stored else 0},
+        "database": {"path": report.loaded.store_name, "bytes": stored.bytes if stored else 0},
         "conversations": stored.conversations if stored else 0,
         "last_compaction": asdict(stored.last_compaction) if stored and stored.last_compaction else None,
         "needs_restart": live.get("needs_restart", []),
@@ -228,7 +228,7 @@ def _context(report: StatusReport) -> str:
 
 
 def _store(report: StatusReport) -> str:
-    path = report.loaded.database
+    path = report.loaded.store_name
     if report.trouble:
         return f"{path}: {one_line(report.trouble, _MAX_TEXT)}"
     if report.stored is None:

@@ -161,7 +161,7 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
         return await branches.restore(store, conversation, (await _session(store, conversation, session)).id)
 
     loaded = load_config(options, log_level="error")
-    if not loaded.database.exists():
+    if not loaded.has_store():
         raise NotFound(NOTHING_YET)
     rewound = change_store(
         loaded,

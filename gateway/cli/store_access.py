@@ -35,7 +35,7 @@ def read_store(
     from gateway.store import open_empty_store, open_store  # noqa: PLC0415
 
     loaded = load_config(options, log_level="error", lenient=only_figures)
-    is_new = not loaded.database.exists()
+    is_new = not loaded.has_store()
 
     async def ask() -> T:
         async with open_empty_store() if is_new else open_store(loaded, read_only=True) as store:

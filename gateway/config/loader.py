@@ -8,6 +8,7 @@ person could otherwise send the owner's keys to any server and switch off the sa
 from __future__ import annotations
 
 import os
+import re
 from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import suppress
@@ -55,6 +56,23 @@ class LoadedConfig:
     def database(self) -> Path:
         """The store's file: `storage.path`, or `state.db` in the state directory."""
         return self.home / (self.config.storage.path or "state.db")
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the PostgreSQL database that holds the store; empty if a file does."""
+        url = self.config.storage.url
+        return url.get_secret_value() if url else ""
+
+    @property
+    def store_name(self) -> str:
+        """The database for people: its file, or its URL without password and options."""
+        if not self.database_url:
+            return str(self.database)
+        return re.sub(r"(?<=//)([^/@]*?)(:[^/@]*)?@", r"\1@", self.database_url.partition("?")[0])
+
+    def has_store(self) -> bool:
+        """Tell whether the database exists; a PostgreSQL database always does."""
+        return bool(self.database_url) or self.database.exists()
 
     @property
     def workspaces(self) -> Path:

@@ -145,11 +145,20 @@ class ToolsConfig(Section):
     sandbox: SandboxConfig = Field(default_factory=SandboxConfig)
 
 
+def _check_database_url(url: SecretStr) -> SecretStr:
+    if not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+        raise ValueError("the URL must begin with postgresql://")
+    return url
+
+
 class StorageConfig(Section):
     """Where conversations are stored."""
 
     path: Annotated[Path, AfterValidator(_expand_home)] | None = setting(
         None, "The database file, relative to the state directory. Empty: `state.db` there."
+    )
+    url: Annotated[SecretStr, AfterValidator(_check_database_url)] | None = setting(
+        None, "A PostgreSQL database, such as `postgresql://user:password@host/name`, instead of a file."
     )
 
 

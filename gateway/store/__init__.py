@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agent.errors import StoreError
 from gateway.config.loader import LoadedConfig
 from gateway.store.ports import GatewayStore
+from gateway.store.sql.store import SqlStore
 from gateway.store.sqlite.store import SqliteStore
 
 __all__ = ["open_empty_store", "open_store"]
@@ -20,8 +22,18 @@ async def open_store(loaded: LoadedConfig, *, read_only: bool = False) -> AsyncI
 
     A store opened read-only can be used while a gateway runs; it is neither created nor migrated.
     """
-    async with _closing(await SqliteStore.open(loaded.database, read_only=read_only)) as store:
+    async with _closing(await _open(loaded, read_only=read_only)) as store:
         yield store
+
+
+async def _open(loaded: LoadedConfig, *, read_only: bool) -> SqlStore:
+    if not loaded.database_url:
+        return await SqliteStore.open(loaded.database, read_only=read_only)
+    try:
+        from gateway.store.postgres.store import PostgresStore  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise StoreError("PostgreSQL needs `pip install 'hermes-gateway[postgres]'`.") from error
+    return await PostgresStore.open(loaded.database_url, read_only=read_only)
 
 
 @asynccontextmanager
@@ -33,7 +45,7 @@ async def open_empty_store() -> AsyncIterator[GatewayStore]:
 
 
 @asynccontextmanager
-async def _closing(store: SqliteStore) -> AsyncIterator[SqliteStore]:
+async def _closing(store: SqlStore) -> AsyncIterator[SqlStore]:
     try:
         yield store
     finally:

@@ -48,8 +48,14 @@ class PostgresServer:
         return self.url(name)
 
     def drop(self, url: str) -> None:
-        name = url.rpartition("/")[0] and url.split("/")[3].partition("?")[0]
-        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self.execute(f"DROP DATABASE IF EXISTS {_name(url)} WITH (FORCE)")
+
+    def cut_connections(self, url: str) -> None:
+        self.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{_name(url)}'")
+
+
+def _name(url: str) -> str:
+    return url.split("/")[3].partition("?")[0]
 
 
 def why_not() -> str:

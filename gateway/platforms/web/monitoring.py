@@ -81,7 +81,7 @@ class Monitoring:
                 "version": self._version,
                 "pid": os.getpid(),
                 "since": self._started_at,
-                "database": str(context.loaded.database),
+                "database": context.loaded.store_name,
                 "platforms": {
                     platform.name: {**asdict(platform.health), "where": platform.where}
                     for platform in context.platforms

@@ -13,7 +13,14 @@ from psycopg import errors, pq
 from psycopg.adapt import Loader
 from psycopg.types.string import StrDumper
 
-from agent.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from agent.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+)
 from gateway.store.sql.database import Cursor
 
 CONNECT_TIMEOUT_SECONDS = 5
@@ -28,8 +35,9 @@ _ERRORS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError]], ...] = 
     ((errors.DiskFull,), StoreFull),
     ((errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege), StoreReadOnly),
     ((errors.DataCorrupted, errors.IndexCorrupted), StoreCorrupt),
-    # The server is away, restarts or has no connection left, or another process holds a lock.
-    ((psycopg.OperationalError, psycopg.InterfaceError), StoreBusy),
+    ((errors.LockNotAvailable, errors.DeadlockDetected, errors.QueryCanceled), StoreBusy),
+    # The server is away, restarts or has no connection left.
+    ((psycopg.OperationalError, psycopg.InterfaceError), StoreUnreachable),
 )
 
 

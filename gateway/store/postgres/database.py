@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +36,11 @@ T = TypeVar("T")
 
 READERS = 4
 
-_IDLE_SECONDS = 1.0
-"""A connection that was idle for longer is checked before it is used: the server may have been restarted."""
+_GATEWAY_LOCK = 4_875_201_912
+"""The advisory lock of the gateway."""
+
+_IDLE_SECONDS = 10.0
+"""A connection that was idle for longer is tried before it is used: the network may have dropped it in silence."""
 
 
 class Database:
@@ -51,6 +55,7 @@ class Database:
         self._reading = ThreadPoolExecutor(READERS, "store-reader")
         self._writing = ThreadPoolExecutor(1, "store-writer")
         self._closed = False
+        self._alone: psycopg.Connection[Any] | None = None
         self._writer = None if read_only else Writer(self)
         self.indexer = Indexer(self._writer, self._index_progress, advance) if self._writer else None
 
@@ -75,6 +80,8 @@ class Database:
         self._reading.shutdown()
         self._writing.shutdown()
         self._pool.close()
+        if self._alone:
+            self._alone.close()
 
     async def read(self, work: Callable[Concatenate[Any, ...], T], *arguments: Any) -> T:
         if self._closed:
@@ -125,6 +132,17 @@ class Database:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield connection
 
+    async def hold_alone(self) -> None:
+        """Refuse to go on if another gateway uses the database, and keep others out until this store is closed."""
+        await asyncio.to_thread(self._hold_alone)
+
+    def _hold_alone(self) -> None:
+        if self._alone is None:
+            self._alone = connect(self.url)
+        held = self._alone.execute("SELECT pg_try_advisory_lock(%s)", (_GATEWAY_LOCK,)).fetchone()
+        if not held[0]:
+            raise StoreError("Another Hermes uses this database; stop it first.")
+
     def size(self, connection: PostgresConnection) -> int:
         return int(connection.execute("SELECT pg_database_size(current_database())").fetchone()[0])
 
@@ -161,5 +179,8 @@ def _open_pool(url: str, *, read_only: bool) -> ConnectionPool[Any]:
 
 
 def _check(raw: psycopg.Connection[Any]) -> None:
-    if time.monotonic() - getattr(raw, "last_used", 0.0) > _IDLE_SECONDS:
+    """Refuse a dead connection, so that the pool gives another one. An idle one has nothing to say unless it is cut."""
+    waiting = select.poll()
+    waiting.register(raw.fileno(), select.POLLIN)
+    if waiting.poll(0) or time.monotonic() - getattr(raw, "last_used", 0.0) > _IDLE_SECONDS:
         ConnectionPool.check_connection(raw)

@@ -11,6 +11,7 @@ from gateway.store.postgres.connection import PostgresConnection
 from gateway.store.postgres.database import Database
 from gateway.store.postgres.search import advance
 from gateway.store.sql.database import Connection
+from gateway.store.sql.leases import SqlLeases
 from gateway.store.sql.reports import parked
 from gateway.store.sql.store import SqlStore
 
@@ -76,12 +77,24 @@ def _count(connection: PostgresConnection, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
+class PostgresLeases(SqlLeases):
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._postgres = database
+
+    async def expire_all(self) -> None:
+        """Expire every lease, if no other gateway uses the database."""
+        await self._postgres.hold_alone()
+        await super().expire_all()
+
+
 class PostgresStore(SqlStore):
     database: Database
     health: PostgresHealth
 
     def __init__(self, database: Database) -> None:
         super().__init__(database, PostgresHealth(database))
+        self.leases = PostgresLeases(database)
 
     @classmethod
     async def open(cls, url: str, *, read_only: bool = False) -> PostgresStore:

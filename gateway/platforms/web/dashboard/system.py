@@ -49,7 +49,7 @@ def _variables(context: DashboardContext) -> dict[str, Any]:
         "paths": {
             "Configuration": loaded.source,
             "State directory": loaded.home,
-            "Database": loaded.database,
+            "Database": loaded.store_name,
             "Workspaces": loaded.workspaces,
         },
         "database_bytes": sum(_size(Path(f"{loaded.database}{suffix}")) for suffix in _DATABASE_SUFFIXES),
