@@ -71,39 +71,39 @@ class Service:
 
 @asynccontextmanager
 async def telegram(count: int) -> AsyncIterator[Service]:
-    async with FakeTelegram() as world:
-        people = [world.person(first_name=f"Person {number}") for number in range(count)]
+    async with FakeTelegram() as server:
+        people = [server.person(first_name=f"Person {number}") for number in range(count)]
         chats = [person.id for person in people]
-        settings = {"token": world.token, "base_url": world.url, "allowed_users": chats}
+        settings = {"token": server.token, "base_url": server.url, "allowed_users": chats}
 
         def calls(since: int) -> list[Call]:
             return [
                 Call(call.chat_id, call.at, call.method == "sendMessage", polls=call.method == "getUpdates")
-                for call in world.calls[since:]
+                for call in server.calls[since:]
             ]
 
-        yield Service({"telegram": settings}, people, chats, world.watch, time.monotonic, calls)
+        yield Service({"telegram": settings}, people, chats, server.watch, time.monotonic, calls)
 
 
 @asynccontextmanager
 async def discord(count: int) -> AsyncIterator[Service]:
-    async with FakeDiscord() as world:
-        people = [world.person(f"Person {number}") for number in range(count)]
+    async with FakeDiscord() as server:
+        people = [server.person(f"Person {number}") for number in range(count)]
         settings = {
-            "token": world.token,
-            "api_base": world.api_base,
-            "gateway_url": world.gateway_url,
+            "token": server.token,
+            "api_base": server.api_base,
+            "gateway_url": server.gateway_url,
             "allowed_users": [person.id for person in people],
         }
 
         def calls(since: int) -> list[Call]:
             return [
                 Call(int(call.ids.get("channel_id", 0)), call.at, call.verb == "send_message")
-                for call in world.calls[since:]
+                for call in server.calls[since:]
             ]
 
         chats = [person.dm().id for person in people]
-        yield Service({"discord": settings}, people, chats, world.scene.watch, world.clock.now, calls)
+        yield Service({"discord": settings}, people, chats, server.scene.watch, server.clock.now, calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +190,10 @@ def rows() -> list[Row]:
 
 
 async def _compared(name: str, service: Callable[[int], AbstractAsyncContextManager[Service]]) -> list[Row]:
-    async with service(MANY) as world, running("gateway", world.platforms) as bot:
-        ours = await _measure(world, bot)
-    async with service(MANY) as world, running("echo", world.platforms) as bot:
-        echo = await _measure(world, bot, like=ours)
+    async with service(MANY) as server, running("gateway", server.platforms) as bot:
+        ours = await _measure(server, bot)
+    async with service(MANY) as server, running("echo", server.platforms) as bot:
+        echo = await _measure(server, bot, like=ours)
     return _rows(name, ours, echo)
 
 

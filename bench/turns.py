@@ -145,11 +145,11 @@ async def _cpu_per_turn(llm: LLMClient, turns: int, metrics: Metrics | None = No
 
 async def _through_litellm(turns: int) -> float:
     """Use a real socket to a server in another thread. Its CPU is counted too, so this is an upper bound."""
-    world = FakeOpenAI()
-    world.script(lambda request: Reply(chunks=ANSWER))
-    with world.in_thread():
-        server = {"api_key": world.api_key, "base_url": world.base_url}
-        llm = LiteLLMClient("openai/bench", context_length=128_000, supports_tools=False, **server)
+    server = FakeOpenAI()
+    server.script(lambda request: Reply(chunks=ANSWER))
+    with server.in_thread():
+        connection = {"api_key": server.api_key, "base_url": server.base_url}
+        llm = LiteLLMClient("openai/bench", context_length=128_000, supports_tools=False, **connection)
         try:
             return await _cpu_per_turn(llm, turns)
         finally:

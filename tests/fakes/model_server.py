@@ -1,13 +1,13 @@
 """The part OpenAI's and Anthropic's servers share: listening, scripts, records, streaming and its accidents.
 
-    async with FakeOpenAI() as world:
-        world.reply("Hello there")
-        world.fail(429, retry_after=2)
-        ...                                    # point a client at world.base_url
-        assert world.requests[0].body["messages"][-1]["content"] == "Hi"
+    async with FakeOpenAI() as server:
+        server.reply("Hello there")
+        server.fail(429, retry_after=2)
+        ...                                    # point a client at server.base_url
+        assert server.requests[0].body["messages"][-1]["content"] == "Hi"
 
 Requests take scripted steps in order, then ask the handler given to `script()`, then get an echo of the
-last user message. In a test without an event loop: `with FakeOpenAI().in_thread() as world:`; every verb
+last user message. In a test without an event loop: `with FakeOpenAI().in_thread() as server:`; every verb
 works from any thread.
 """
 
@@ -173,7 +173,7 @@ class ModelServer(ABC):
 
     @property
     def watch(self) -> Watch:
-        """For threads: `world.watch.until(lambda: len(world.requests) == 2).result(10)`."""
+        """For threads: `server.watch.until(lambda: len(server.requests) == 2).result(10)`."""
         return self._watch
 
     @property

@@ -70,7 +70,7 @@ class Reply:
     interleave: bool = False
     """Stream the pieces of parallel calls in turns instead of one call after the other (OpenAI only)."""
     hold: bool = False
-    """Wait for `world.release()`, then go on (to the trouble, if there is one)."""
+    """Wait for `server.release()`, then go on (to the trouble, if there is one)."""
     trouble: Trouble | None = None
     failure: Failure | None = None
     """With `after`: an error event in the middle of the stream. Without: the whole response."""

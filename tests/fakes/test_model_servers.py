@@ -98,19 +98,19 @@ ANTHROPIC_REFUSES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-async def post(world: ModelServer, body: dict[str, Any], *, key: str = "test-key") -> tuple[int, Any]:
+async def post(server: ModelServer, body: dict[str, Any], *, key: str = "test-key") -> tuple[int, Any]:
     headers = {"Authorization": f"Bearer {key}", "x-api-key": key, "anthropic-version": "2023-06-01"}
     async with (
         aiohttp.ClientSession() as session,
-        session.post(world.url + world.path, json=body, headers=headers) as response,
+        session.post(server.url + server.path, json=body, headers=headers) as response,
     ):
         is_json = response.content_type == "application/json"
         return response.status, await response.json() if is_json else await response.text()
 
 
-def request_for(world: ModelServer, **changes: Any) -> dict[str, Any]:
+def request_for(server: ModelServer, **changes: Any) -> dict[str, Any]:
     body = {"model": "m", "messages": [HI]} | (
-        {"max_tokens": 100} if isinstance(world, FakeAnthropic) else {}
+        {"max_tokens": 100} if isinstance(server, FakeAnthropic) else {}
     )
     return {name: value for name, value in (body | changes).items() if value is not None}
 
@@ -119,22 +119,22 @@ def request_for(world: ModelServer, **changes: Any) -> dict[str, Any]:
 async def test_openai_refuses(case: str) -> None:
     """A malformed request gets a 400 that names the fault, and is kept as a refusal."""
     changes, sentence = OPENAI_REFUSES[case]
-    async with FakeOpenAI() as world:
-        status, body = await post(world, request_for(world, **changes))
+    async with FakeOpenAI() as server:
+        status, body = await post(server, request_for(server, **changes))
     assert (status, body["error"]["type"]) == (400, "invalid_request_error")
     assert sentence in body["error"]["message"]
-    assert world.refusals == [body["error"]["message"]]
+    assert server.refusals == [body["error"]["message"]]
 
 
 @pytest.mark.parametrize("case", ANTHROPIC_REFUSES)
 async def test_anthropic_refuses(case: str) -> None:
     """The same with Anthropic's rules and Anthropic's form of an error."""
     changes, sentence = ANTHROPIC_REFUSES[case]
-    async with FakeAnthropic() as world:
-        status, body = await post(world, request_for(world, **changes))
+    async with FakeAnthropic() as server:
+        status, body = await post(server, request_for(server, **changes))
     assert (status, body["type"], body["error"]["type"]) == (400, "error", "invalid_request_error")
     assert sentence in body["error"]["message"]
-    assert world.refusals == [body["error"]["message"]]
+    assert server.refusals == [body["error"]["message"]]
 
 
 async def test_well_formed_requests_pass() -> None:
@@ -152,29 +152,29 @@ async def test_well_formed_requests_pass() -> None:
 @pytest.mark.parametrize("kind", [FakeOpenAI, FakeAnthropic])
 async def test_the_key_is_checked(kind: type[ModelServer]) -> None:
     """Any other key is turned away, before a scripted answer is spent."""
-    async with kind(api_key="right") as world:
-        assert (await post(world, request_for(world), key="wrong"))[0] == 401
-        assert (await post(world, request_for(world), key="right"))[0] == 200
+    async with kind(api_key="right") as server:
+        assert (await post(server, request_for(server), key="wrong"))[0] == 401
+        assert (await post(server, request_for(server), key="right"))[0] == 200
 
 
 async def test_steps_then_the_handler_then_an_echo() -> None:
     """Scripted steps come first, in order; the handler sees the request; without either it echoes."""
-    async with FakeOpenAI() as world:
-        world.reply("One.")
-        answers = [(await post(world, request_for(world)))[1]]
-        answers.append((await post(world, request_for(world)))[1])
-        world.script(lambda seen: Reply(f"{seen.body['model']} here"))
-        answers.append((await post(world, request_for(world)))[1])
+    async with FakeOpenAI() as server:
+        server.reply("One.")
+        answers = [(await post(server, request_for(server)))[1]]
+        answers.append((await post(server, request_for(server)))[1])
+        server.script(lambda seen: Reply(f"{seen.body['model']} here"))
+        answers.append((await post(server, request_for(server)))[1])
     texts = [answer["choices"][0]["message"]["content"] for answer in answers]
     assert texts == ["One.", "You said: Hi", "m here"]
 
 
 async def test_a_stream_as_openai_sends_it() -> None:
     """A head, pieces, a reason, usage only when asked for, and the end mark."""
-    async with FakeOpenAI() as world:
-        world.reply("Hello there", tool_calls=[Call("f", ["{", "}"], id="c1")])
-        body = request_for(world, stream=True, stream_options={"include_usage": True}, tools=[OPENAI_TOOL])
-        _, text = await post(world, body)
+    async with FakeOpenAI() as server:
+        server.reply("Hello there", tool_calls=[Call("f", ["{", "}"], id="c1")])
+        body = request_for(server, stream=True, stream_options={"include_usage": True}, tools=[OPENAI_TOOL])
+        _, text = await post(server, body)
     *events, end = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
     chunks = [json.loads(event) for event in events]
     assert end == "[DONE]"
@@ -185,9 +185,9 @@ async def test_a_stream_as_openai_sends_it() -> None:
 
 async def test_a_stream_as_anthropic_sends_it() -> None:
     """Named events around content blocks, the usage at both ends."""
-    async with FakeAnthropic() as world:
-        world.reply("Hello", tool_calls=[Call("f", {})])
-        _, text = await post(world, request_for(world, stream=True, tools=[TOOL]))
+    async with FakeAnthropic() as server:
+        server.reply("Hello", tool_calls=[Call("f", {})])
+        _, text = await post(server, request_for(server, stream=True, tools=[TOOL]))
     names = [line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")]
     block = ["content_block_start", "content_block_delta", "content_block_stop"]
     assert names == ["message_start", "ping", *block, *block, "message_delta", "message_stop"]
@@ -196,35 +196,35 @@ async def test_a_stream_as_anthropic_sends_it() -> None:
 
 async def test_the_models_can_be_listed() -> None:
     """For those who look before they ask."""
-    async with FakeOpenAI(models=("small", "large")) as world, aiohttp.ClientSession() as session:
+    async with FakeOpenAI(models=("small", "large")) as server, aiohttp.ClientSession() as session:
         headers = {"Authorization": "Bearer test-key"}
-        async with session.get(f"{world.base_url}/models", headers=headers) as response:
+        async with session.get(f"{server.base_url}/models", headers=headers) as response:
             assert [model["id"] for model in (await response.json())["data"]] == ["small", "large"]
-        assert (await post(world, request_for(world)))[0] == 404
+        assert (await post(server, request_for(server)))[0] == 404
 
 
 async def test_hanging_until_released() -> None:
     """The test decides when the answer goes on."""
-    async with FakeOpenAI() as world:
-        world.hang("Patience.")
-        answer = asyncio.create_task(post(world, request_for(world)))
-        await world.waiting()
+    async with FakeOpenAI() as server:
+        server.hang("Patience.")
+        answer = asyncio.create_task(post(server, request_for(server)))
+        await server.waiting()
         assert not answer.done()
-        world.release()
+        server.release()
         assert (await answer)[0] == 200
-        await world.request_count(1)
+        await server.request_count(1)
 
 
 def test_from_a_test_without_an_event_loop() -> None:
     """The server runs in a thread; the test speaks to it like any other process would."""
-    with FakeOpenAI().in_thread() as world:
-        world.reply("From a thread.")
+    with FakeOpenAI().in_thread() as server:
+        server.reply("From a thread.")
         request = urllib.request.Request(
-            world.url + world.path,
-            json.dumps(request_for(world)).encode(),
+            server.url + server.path,
+            json.dumps(request_for(server)).encode(),
             {"Authorization": "Bearer test-key", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=10) as response:
             answer = json.load(response)
-        world.watch.until(lambda: len(world.requests) == 1).result(10)
+        server.watch.until(lambda: len(server.requests) == 1).result(10)
     assert answer["choices"][0]["message"]["content"] == "From a thread."

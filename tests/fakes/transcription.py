@@ -28,15 +28,15 @@ class FakeTranscription:
     @classmethod
     @asynccontextmanager
     async def open(cls, text: str = "Hello from the microphone.") -> AsyncIterator[FakeTranscription]:
-        world = cls(text)
+        server = cls(text)
         app = web.Application(client_max_size=30_000_000)
-        app.router.add_post("/v1/audio/transcriptions", world._transcribe)
+        app.router.add_post("/v1/audio/transcriptions", server._transcribe)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        world.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
         try:
-            yield world
+            yield server
         finally:
             await runner.cleanup()
 

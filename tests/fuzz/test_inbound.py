@@ -92,7 +92,7 @@ async def test_updates_of_telegram(updates: list[Any], refuses: bool) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bot() -> AsyncIterator[Bot]:
-    async with FakeDiscord() as world, running(Bot(world)) as bot:
+    async with FakeDiscord() as server, running(Bot(server)) as bot:
         yield bot
 
 
@@ -111,14 +111,14 @@ def the_library_can_read(data: Any) -> bool:
 @tries(60)
 async def test_messages_of_discord(bot: Bot, data: Any) -> None:
     """Over a socket, to the real client: the next message of somebody else is taken as if nothing had been."""
-    connections = len(bot.world.gateway.identifies)
-    bot.world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: data)
-    ben = bot.world.person("Ben")
+    connections = len(bot.server.gateway.identifies)
+    bot.server.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: data)
+    ben = bot.server.person("Ben")
     await ben.says("And me?")
     while (heard := await bot.receiver.next_message()).author.id != str(ben.id):
         pass
     assert heard.text == "And me?"
-    assert len(bot.world.gateway.identifies) == connections
+    assert len(bot.server.gateway.identifies) == connections
 
 
 @pytest.mark.parametrize("data", EVENTS)

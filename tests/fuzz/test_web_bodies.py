@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.fuzz_values import anything, spoilt, texts, tries
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,21 +42,21 @@ queries = st.dictionaries(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WebHarness]:
-    async with web_world(tmp_path_factory.mktemp("web")) as world:
-        yield world
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WebHarness]:
+    async with web_harness(tmp_path_factory.mktemp("web")) as harness:
+        yield harness
 
 
 @given(path=paths, body=bodies)
 @example("/api/conversations", json.dumps(OPENED).encode())
 @example("/api/conversations", b'{"platform": ["web"]}')
 @tries(100)
-async def test_any_body(world: WebHarness, path: str, body: bytes) -> None:
+async def test_any_body(harness: WebHarness, path: str, body: bytes) -> None:
     """Refused with a sentence, or taken."""
-    conversation = await world.open()
-    url = world.url + path.replace(KNOWN, conversation.id)
+    conversation = await harness.open()
+    url = harness.url + path.replace(KNOWN, conversation.id)
     headers = {"Content-Type": "application/json"}
-    async with world.http.post(url, data=body, headers=headers) as response:
+    async with harness.http.post(url, data=body, headers=headers) as response:
         assert response.status in (200, 202, 400, 404, 413), await response.text()
         answer = await response.json()
         assert response.status < 400 or answer["error"].strip()
@@ -64,8 +64,8 @@ async def test_any_body(world: WebHarness, path: str, body: bytes) -> None:
 
 @given(query=queries)
 @tries(40)
-async def test_any_query(world: WebHarness, query: dict[str, str]) -> None:
+async def test_any_query(harness: WebHarness, query: dict[str, str]) -> None:
     """The same for what stands behind the question mark."""
-    conversation = await world.open()
-    status, answer = await world.get(f"/api/conversations/{conversation.id}/messages", params=query)
+    conversation = await harness.open()
+    status, answer = await harness.get(f"/api/conversations/{conversation.id}/messages", params=query)
     assert status in (200, 400), answer

@@ -26,14 +26,14 @@ async def hooked() -> AsyncIterator[TelegramHarness]:
         port = probe.getsockname()[1]
     hook = {"url": f"http://127.0.0.1:{port}/", "secret": SECRET, "port": port}
     async with (
-        FakeTelegram() as world,
-        running(world, settings=settings_for(world, webhook=hook)) as harness,
+        FakeTelegram() as server,
+        running(server, settings=settings_for(server, webhook=hook)) as harness,
     ):
         yield harness
 
 
 async def _call(harness: TelegramHarness, body: bytes, headers: dict[str, str]) -> int:
-    url = harness.world.calls_of("setWebhook")[0].params["url"]
+    url = harness.server.calls_of("setWebhook")[0].params["url"]
     async with (
         aiohttp.ClientSession() as http,
         http.post(url, data=io.BytesIO(body), headers=headers) as response,
@@ -44,7 +44,7 @@ async def _call(harness: TelegramHarness, body: bytes, headers: dict[str, str]) 
 async def _message(harness: TelegramHarness, text: str) -> bytes:
     """An update as Telegram writes it, of a message that the bot has not been told of."""
     await harness.says("before")
-    update = json.loads(json.dumps(harness.world.bot.updates.history[-1]))
+    update = json.loads(json.dumps(harness.server.bot.updates.history[-1]))
     update["update_id"] += 1
     update["message"] |= {"message_id": 9_999, "text": text}
     return json.dumps(update).encode()

@@ -17,15 +17,15 @@ from tests.support.telegram_harness import running as running_on_telegram
 
 async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
     """While it grows by edits, in its second message, in a notice, in a file's name and in its caption."""
-    async with FakeDiscord() as world, running(Bot(world)) as bot:
-        ben, role = world.person("Ben"), world.guild.add_role("crew", mentionable=True)
+    async with FakeDiscord() as server, running(Bot(server)) as bot:
+        ben, role = server.person("Ben"), server.guild.add_role("crew", mentionable=True)
         ringing = f"@everyone @here {role.mention} {ben.mention}"
         rest = "\n\n".join(["", "word " * 380, f"{ringing} in the second", "word " * 30, ringing])
         name = f"@everyone {role.mention}.txt"
         (tmp_path / name).write_bytes(b"x")
-        room = ChatHarness(bot.port, place=place(world.general), timing=FAST, streaming=True)  # type: ignore[arg-type]
+        room = ChatHarness(bot.port, place=place(server.general), timing=FAST, streaming=True)  # type: ignore[arg-type]
         room.play(TurnStarted("m1", "hi"), TextDelta(f"{ringing} begins"))
-        await world.general.until(lambda: any("begins" in text for text in world.general.texts), within=10)
+        await server.general.until(lambda: any("begins" in text for text in server.general.texts), within=10)
         room.play(
             TextDelta(rest),
             Notice(f"{ringing} noticed"),
@@ -33,14 +33,14 @@ async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
             TurnDone(f"{ringing} begins{rest}"),
         )
         await room.delivery.close()
-        answers = world.general.answers
+        answers = server.general.answers
         first, second = (
             next(shown for shown in answers if words in shown.content) for words in ("begins", "second")
         )
         assert first is not second and len(first.versions) > 1
         assert [len(shown.attachments) for shown in answers].count(1) == 1
-        assert not world.pings()
-        bodies = [call.json for call in world.calls if call.verb in ("send_message", "edit_message")]
+        assert not server.pings()
+        bodies = [call.json for call in server.calls if call.verb in ("send_message", "edit_message")]
         assert all(body["allowed_mentions"]["parse"] == [] for body in bodies)
 
 
@@ -48,7 +48,7 @@ async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
 async def test_names_on_telegram_however_many(count: int) -> None:
     """Telegram finds names by itself where nothing else stands, and takes a hundred marks in a message."""
     text = " ".join(f"@n{number:04}" for number in range(count))
-    async with FakeTelegram() as world, running_on_telegram(world) as harness:
+    async with FakeTelegram() as server, running_on_telegram(server) as harness:
         await harness.says("hello")
         sent = await harness.port.send(harness.direct, text)
         await harness.port.edit(harness.direct, sent, f"{text} again")

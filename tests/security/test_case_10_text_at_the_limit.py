@@ -26,13 +26,13 @@ ODD = {
 
 @pytest.fixture
 async def harness() -> AsyncIterator[TelegramHarness]:
-    async with FakeTelegram() as world, running(world) as harness:
+    async with FakeTelegram() as server, running(server) as harness:
         await harness.says("hello")
         yield harness
 
 
 async def _sent(harness: TelegramHarness, text: str) -> str:
-    """What people read, message after message. The world refuses what is too long, and half a character."""
+    """What people read, message after message. The server refuses what is too long, and half a character."""
     for piece in split_text(text, LIMIT, utf16_length):
         await harness.port.send(harness.direct, piece, formatted=True)
     shown = harness.ada.chat.from_bot

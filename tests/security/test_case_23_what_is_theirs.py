@@ -12,7 +12,7 @@ from agent.store import Address
 from gateway.types import Author, Place
 from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot
 from tests.support.watch import until
-from tests.support.web_harness import Chat, WebHarness, web_world
+from tests.support.web_harness import Chat, WebHarness, web_harness
 
 UNKNOWN = "There is no such session in this conversation; /sessions lists them."
 SECRET = "heliotrope"
@@ -70,29 +70,29 @@ async def test_in_a_group_with_a_conversation_each(tmp_path: Path, groups: str) 
             assert resumed == UNKNOWN and "Nothing found" in found
 
 
-async def _somebody_elses(world: WebHarness) -> list[str]:
+async def _somebody_elses(harness: WebHarness) -> list[str]:
     """Ids of conversations and sessions that exist: of a chat, and of another person on the page."""
     ids = []
     for address, person in ((Address("telegram", "1"), "telegram:1"), (Address("web", "1"), "another")):
-        conversation = await world.store.sessions.open_conversation(address, person=person)
-        await world.store.sessions.append(conversation.live_session_id, [Message("user", f"My {SECRET}")])
+        conversation = await harness.store.sessions.open_conversation(address, person=person)
+        await harness.store.sessions.append(conversation.live_session_id, [Message("user", f"My {SECRET}")])
         ids += [conversation.id, conversation.live_session_id]
     return ids
 
 
 async def test_the_page_and_its_api(tmp_path: Path) -> None:
     """Pages, data, streams and files say of somebody else's id what they say of one that never was."""
-    async with web_world(tmp_path) as world:
-        mine = await world.open()
-        missing = [await world.get(path.format(id="conv_nope")) for path in _ADDRESSES]
-        for foreign in await _somebody_elses(world):
-            assert [await world.get(path.format(id=foreign)) for path in _ADDRESSES] == missing
-            status, answer = await world.post(f"/api/conversations/{foreign}/messages", {"text": "hi"})
+    async with web_harness(tmp_path) as harness:
+        mine = await harness.open()
+        missing = [await harness.get(path.format(id="conv_nope")) for path in _ADDRESSES]
+        for foreign in await _somebody_elses(harness):
+            assert [await harness.get(path.format(id=foreign)) for path in _ADDRESSES] == missing
+            status, answer = await harness.post(f"/api/conversations/{foreign}/messages", {"text": "hi"})
             assert (status, "Not found" in answer["error"]) == (404, True)
             assert UNKNOWN in await _notice(mine, f"/resume {foreign}")
         assert {status for status, _ in missing} == {404}
         assert "Nothing found" in await _notice(mine, f"/search {SECRET}")
-        everything = [await world.get(path) for path in ("/new", "/api/conversations", f"/c/{mine.id}")]
+        everything = [await harness.get(path) for path in ("/new", "/api/conversations", f"/c/{mine.id}")]
         assert f"My {SECRET}" not in str(everything)
 
 
@@ -112,13 +112,13 @@ async def _notice(chat: Chat, command: str) -> str:
 
 async def test_a_file_of_another_conversation(tmp_path: Path) -> None:
     """Its number is good only where the file was sent, though both conversations are the owner's."""
-    async with web_world(tmp_path) as world:
-        chat, other = await world.open(), await world.open("other")
+    async with web_harness(tmp_path) as harness:
+        chat, other = await harness.open(), await harness.open("other")
         (tmp_path / chat.id).mkdir()
         (tmp_path / chat.id / "x.txt").write_text(SECRET)
-        world.script.will([ToolCall("c1", "send_file", json.dumps({"path": "x.txt"}))], "Sent.")
+        harness.script.will([ToolCall("c1", "send_file", json.dumps({"path": "x.txt"}))], "Sent.")
         await chat.ask("send it")
-        _, page = await world.get(f"/c/{chat.id}")
+        _, page = await harness.get(f"/c/{chat.id}")
         link = page.partition(f"/api/conversations/{chat.id}/files/")[2].partition('"')[0]
-        assert (await world.get(f"/api/conversations/{chat.id}/files/{link}"))[0] == 200
-        assert (await world.get(f"/api/conversations/{other.id}/files/{link}"))[0] == 404
+        assert (await harness.get(f"/api/conversations/{chat.id}/files/{link}"))[0] == 200
+        assert (await harness.get(f"/api/conversations/{other.id}/files/{link}"))[0] == 404

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 CHROMIUM = shutil.which("chromium")
 PICTURES = Path(__file__).parents[2] / "artifacts"
@@ -82,11 +82,11 @@ async def at_chromium(address: str) -> AsyncIterator[Browser]:
             await browser.close()
 
 
-@pytest_asyncio.fixture(name="world", loop_scope="session")
-async def world_of_the_browser(tmp_path: Path) -> AsyncIterator[WebHarness]:
-    """As the `world` of the other tests, but on the browser's event loop. A file takes it by importing it."""
-    async with web_world(tmp_path) as world:
-        yield world
+@pytest_asyncio.fixture(name="harness", loop_scope="session")
+async def browser_harness(tmp_path: Path) -> AsyncIterator[WebHarness]:
+    """As the `harness` of the other tests, but on the browser's event loop. A file takes it by importing it."""
+    async with web_harness(tmp_path) as harness:
+        yield harness
 
 
 class Tab:

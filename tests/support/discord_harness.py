@@ -110,7 +110,7 @@ class Bot:
 
     def __init__(
         self,
-        world: FakeDiscord,
+        server: FakeDiscord,
         *,
         token: str = "",
         api_base: str = "",
@@ -119,13 +119,13 @@ class Bot:
         people: Sequence[int] = (),
         resume_seconds: float = 60.0,
     ) -> None:
-        self.world = world
+        self.server = server
         self.receiver = RecordingReceiver()
         settings = DiscordBotConfig(
-            token=SecretStr(token or world.token),
-            api_base=api_base or world.api_base,
-            gateway_url=world.gateway_url,
-            allowed_groups=(world.guild.id,),
+            token=SecretStr(token or server.token),
+            api_base=api_base or server.api_base,
+            gateway_url=server.gateway_url,
+            allowed_groups=(server.guild.id,),
             allowed_users=tuple(people),
         )
         self.platform = DiscordPlatform(
@@ -166,6 +166,6 @@ def place(channel: Channel) -> Place:
     return Place(str(channel.id), "", "group", group)
 
 
-def send_nonsense(world: FakeDiscord) -> None:
+def send_nonsense(server: FakeDiscord) -> None:
     """Send an event that the library cannot parse, so that it ends the connection."""
-    world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: {"nonsense": True})
+    server.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: {"nonsense": True})

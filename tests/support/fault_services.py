@@ -17,9 +17,9 @@ from gateway.platforms.discord.port import DiscordPort
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.port import TelegramPort
 from gateway.types import Place
-from tests.fakes.discord import server as discord_world
+from tests.fakes.discord import server as discord_server
 from tests.fakes.discord.server import FakeDiscord
-from tests.fakes.telegram import server as telegram_world
+from tests.fakes.telegram import server as telegram_server
 from tests.fakes.telegram.faults import ALWAYS
 from tests.fakes.telegram.server import FakeTelegram
 from tests.support.chat_service import ChatService, RecordedCall, VisibleMessage
@@ -77,20 +77,20 @@ class _BriskTelegramPort(TelegramPort):
 
 
 class TelegramService:
-    def __init__(self, world: FakeTelegram, patient: BotApi, impatient: BotApi) -> None:
-        self._world = world
+    def __init__(self, server: FakeTelegram, patient: BotApi, impatient: BotApi) -> None:
+        self._server = server
         self._patient, self._impatient = patient, impatient
 
     def chat(self, trouble: Trouble) -> Chat:
         api = self._impatient if trouble == "timeout" else self._patient
-        return _TelegramChat(self._world, _BriskTelegramPort("telegram", api.bot))
+        return _TelegramChat(self._server, _BriskTelegramPort("telegram", api.bot))
 
 
 class _TelegramChat:
-    def __init__(self, world: FakeTelegram, port: TelegramPort) -> None:
+    def __init__(self, server: FakeTelegram, port: TelegramPort) -> None:
         self.port: ChatPort = port
-        self._world = world
-        self._chat = world.person().chat
+        self._server = server
+        self._chat = server.person().chat
         self.place = Place(str(self._chat.id))
 
     def meet(
@@ -99,10 +99,10 @@ class _TelegramChat:
         method = {"send": "sendMessage", "edit": "editMessageText"}[verb]
         times = ALWAYS if trouble == "403" else 1
 
-        def when(call: telegram_world.Call) -> bool:
+        def when(call: telegram_server.Call) -> bool:
             return self._is_here(call) and wanted(call.text)
 
-        self._met = self._world.fail_next(method, _on_telegram(trouble), times=times, after=skip, when=when)
+        self._met = self._server.fail_next(method, _on_telegram(trouble), times=times, after=skip, when=when)
 
     @property
     def has_met(self) -> bool:
@@ -114,7 +114,7 @@ class _TelegramChat:
             RecordedCall(
                 "send" if call.method == "sendMessage" else "edit", call.at, self.place.chat_id, "", call.text
             )
-            for call in self._world.calls
+            for call in self._server.calls
             if call.method in ("sendMessage", "editMessageText") and self._is_here(call)
         ]
 
@@ -126,14 +126,14 @@ class _TelegramChat:
         ]
 
     def until(self, condition: Callable[[], bool]) -> Awaitable[object]:
-        return self._world.wait_for(condition)
+        return self._server.wait_for(condition)
 
-    def _is_here(self, call: telegram_world.Call) -> bool:
+    def _is_here(self, call: telegram_server.Call) -> bool:
         return str(call.chat_id) == self.place.chat_id
 
 
-def _on_telegram(trouble: Trouble) -> telegram_world.Fault:
-    fault = telegram_world.Fault
+def _on_telegram(trouble: Trouble) -> telegram_server.Fault:
+    fault = telegram_server.Fault
     return {
         "429": fault.error(429, f"Too Many Requests: retry after {PAUSE}", retry_after=PAUSE),
         "reset": fault.drop(),
@@ -147,10 +147,10 @@ def _on_telegram(trouble: Trouble) -> telegram_world.Fault:
 
 @asynccontextmanager
 async def telegram() -> AsyncIterator[Service]:
-    async with FakeTelegram() as world:
-        patient = BotApi(world.token, world.url)
-        impatient = BotApi(world.token, world.url, read_seconds=PATIENCE)
-        yield TelegramService(world, patient, impatient)
+    async with FakeTelegram() as server:
+        patient = BotApi(server.token, server.url)
+        impatient = BotApi(server.token, server.url, read_seconds=PATIENCE)
+        yield TelegramService(server, patient, impatient)
         await patient.close()
         await impatient.close()
 
@@ -164,19 +164,19 @@ class _BriskDiscordPort(DiscordPort):
 
 
 class DiscordService:
-    def __init__(self, world: FakeDiscord, port: DiscordPort) -> None:
-        self._world = world
+    def __init__(self, server: FakeDiscord, port: DiscordPort) -> None:
+        self._server = server
         self._port = port
 
     def chat(self, trouble: Trouble) -> Chat:
-        return _DiscordChat(self._world, self._port)
+        return _DiscordChat(self._server, self._port)
 
 
 class _DiscordChat:
-    def __init__(self, world: FakeDiscord, port: DiscordPort) -> None:
+    def __init__(self, server: FakeDiscord, port: DiscordPort) -> None:
         self.port: ChatPort = port
-        self._world = world
-        self._chat = world.person("Ada").dm()
+        self._server = server
+        self._chat = server.person("Ada").dm()
         self.place = Place(str(self._chat.id))
 
     def meet(
@@ -184,10 +184,10 @@ class _DiscordChat:
     ) -> None:
         times = {"403": ALWAYS, "lost for good": 3}.get(trouble, 1)
 
-        def where(call: discord_world.Call) -> bool:
+        def where(call: discord_server.Call) -> bool:
             return self._is_here(call) and wanted(call.json["content"])
 
-        self._fault = self._world.fail_next(
+        self._fault = self._server.fail_next(
             f"{verb}_message", _on_discord(trouble), times=times, after=skip, where=where
         )
 
@@ -205,7 +205,7 @@ class _DiscordChat:
                 "",
                 call.json["content"],
             )
-            for call in self._world.calls
+            for call in self._server.calls
             if call.verb in ("send_message", "edit_message") and self._is_here(call)
         ]
 
@@ -217,14 +217,14 @@ class _DiscordChat:
         ]
 
     def until(self, condition: Callable[[], bool]) -> Awaitable[object]:
-        return self._world.until(condition)
+        return self._server.until(condition)
 
-    def _is_here(self, call: discord_world.Call) -> bool:
+    def _is_here(self, call: discord_server.Call) -> bool:
         return call.ids.get("channel_id") == self.place.chat_id
 
 
-def _on_discord(trouble: Trouble) -> discord_world.Fault:
-    fault = discord_world.Fault
+def _on_discord(trouble: Trouble) -> discord_server.Fault:
+    fault = discord_server.Fault
     return {
         "429": fault.rate_limited(PAUSE),
         "reset": fault.drop(),
@@ -240,16 +240,16 @@ def _on_discord(trouble: Trouble) -> discord_world.Fault:
 
 @asynccontextmanager
 async def discord() -> AsyncIterator[Service]:
-    async with FakeDiscord() as world:
+    async with FakeDiscord() as server:
         settings = DiscordBotConfig(
-            token=SecretStr(world.token), api_base=world.api_base, gateway_url=world.gateway_url
+            token=SecretStr(server.token), api_base=server.api_base, gateway_url=server.gateway_url
         )
         platform = DiscordPlatform(settings, lambda port: RecordingReceiver(), (), response_seconds=PATIENCE)
         await platform.start()
         assert platform.health.state == "up", platform.health
         port = _BriskDiscordPort("discord")
         port.client = platform.port.client
-        yield DiscordService(world, port)
+        yield DiscordService(server, port)
         await platform.stop()
 
 

@@ -92,8 +92,8 @@ def make_engines(
     return [make() for _ in range(count)]
 
 
-def engine_config(world: FakeOpenAI, engine: str, **more: Any) -> dict[str, Any]:
-    model = {"name": "openai/test-model", "base_url": world.base_url, "api_key": world.api_key}
+def engine_config(server: FakeOpenAI, engine: str, **more: Any) -> dict[str, Any]:
+    model = {"name": "openai/test-model", "base_url": server.base_url, "api_key": server.api_key}
     return {
         "model": {**model, "context_length": 2_000},
         "tools": {"enabled": []},

@@ -50,8 +50,8 @@ def please_call(tool: str, *arguments: dict[str, Any]) -> str:
 
 
 class LogKeepingModel(Model):
-    def __init__(self, world: FakeOpenAI) -> None:
-        super().__init__(world)
+    def __init__(self, server: FakeOpenAI) -> None:
+        super().__init__(server)
         self.holds_summaries = False
         """They hang until `release()`."""
 
@@ -172,9 +172,9 @@ def _at_once(text: str) -> Reply:
     return Reply(chunks=[text])
 
 
-def with_lcm(world: FakeOpenAI, **options: Any) -> dict[str, Any]:
+def with_lcm(server: FakeOpenAI, **options: Any) -> dict[str, Any]:
     """Return a configuration with this engine and a small window. `options` are those of the engine."""
     return {
-        **small_window(world, memory_flush=False),
+        **small_window(server, memory_flush=False),
         "context": {"engine": "lcm", **({"options": options} if options else {})},
     }

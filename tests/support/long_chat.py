@@ -29,14 +29,14 @@ _MATTERS = (
 _ASKED = re.compile(r"\bask(\d{4})\b")
 
 
-def small_window(world: ModelServer, **compression: Any) -> dict[str, Any]:
+def small_window(server: ModelServer, **compression: Any) -> dict[str, Any]:
     """Hermes on this model, with one tool and a tail of few messages: a long one would fill the window alone."""
     return {
         "model": {
             "name": "openai/test-model",
-            "base_url": world.base_url,
-            "api_key": world.api_key,
-            "context_length": world.context_length,
+            "base_url": server.base_url,
+            "api_key": server.api_key,
+            "context_length": server.context_length,
         },
         "tools": {"enabled": ["write_file"]},
         "compression": {"protect_last_n": 6, **compression},
@@ -57,13 +57,13 @@ def answer(number: int) -> str:
 
 
 class Correspondent:
-    """The model's side, for `world.script`. Each answer is one piece, because pieces cost the gateway time."""
+    """The model's side, for `server.script`. Each answer is one piece, because pieces cost the gateway time."""
 
     def __init__(self, *, note_every: int = 0) -> None:
         """`note_every`: at each so many-th question a tool is called before the answer."""
         self.summary_prompts: list[str] = []
         self.hold_summaries = False
-        """They hang until `world.release()`."""
+        """They hang until `server.release()`."""
         self._note_every = note_every
 
     def __call__(self, seen: Seen) -> Reply:

@@ -28,31 +28,31 @@ WEATHER: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    world: ModelServer
+    server: ModelServer
     client: LiteLLMClient
 
     def another_client(self, **options: Any) -> LiteLLMClient:
         """The same route with other options."""
-        return make_client(self.world, **options)
+        return make_client(self.server, **options)
 
 
-def make_client(world: ModelServer, **options: Any) -> LiteLLMClient:
+def make_client(server: ModelServer, **options: Any) -> LiteLLMClient:
     defaults: dict[str, Any] = {
         "context_length": 200_000,
         "supports_tools": True,
         "api_key": KEY,
         "timeout": 20,
     }
-    model = options.pop("model", MODELS[type(world)])
-    return LiteLLMClient(model, base_url=world.base_url, **(defaults | options))
+    model = options.pop("model", MODELS[type(server)])
+    return LiteLLMClient(model, base_url=server.base_url, **(defaults | options))
 
 
 @asynccontextmanager
-async def open_route(kind: type[ModelServer], **world_options: Any) -> AsyncIterator[Route]:
-    async with kind(api_key=KEY, **world_options) as world:
-        client = make_client(world)
+async def open_route(kind: type[ModelServer], **server_options: Any) -> AsyncIterator[Route]:
+    async with kind(api_key=KEY, **server_options) as server:
+        client = make_client(server)
         try:
-            yield Route(world, client)
+            yield Route(server, client)
         finally:
             await client.close()
 

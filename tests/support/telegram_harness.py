@@ -1,4 +1,4 @@
-"""A Telegram bot on the loopback world, with a receiver that writes down what it is handed."""
+"""A Telegram bot on the loopback server, with a receiver that writes down what it is handed."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def _open_gate() -> asyncio.Event:
 
 @dataclass
 class TelegramHarness:
-    world: FakeTelegram
+    server: FakeTelegram
     platform: TelegramPlatform
     receiver: RecordingReceiver
     ada: Person = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ada = self.world.person(first_name="Ada", last_name="Lovelace", username="ada_l")
+        self.ada = self.server.person(first_name="Ada", last_name="Lovelace", username="ada_l")
 
     @property
     def port(self) -> ChatPort:
@@ -118,7 +118,7 @@ class TelegramHarness:
 
     def post(self, chat: Chat | None = None, **fields: Any) -> Message:
         message = (chat or self.ada.chat).post(self.ada.user, service=fields)
-        self.world.tell("message", message)
+        self.server.tell("message", message)
         return message
 
 
@@ -134,13 +134,13 @@ COMMANDS = (
 )
 
 
-def settings_for(world: FakeTelegram, **more: Any) -> TelegramBotConfig:
-    return TelegramBotConfig.model_validate({"token": world.token, "base_url": world.url, **more})
+def settings_for(server: FakeTelegram, **more: Any) -> TelegramBotConfig:
+    return TelegramBotConfig.model_validate({"token": server.token, "base_url": server.url, **more})
 
 
 @asynccontextmanager
 async def running(
-    world: FakeTelegram,
+    server: FakeTelegram,
     *,
     settings: TelegramBotConfig | None = None,
     commands: Sequence[Command] = COMMANDS,
@@ -151,9 +151,9 @@ async def running(
     receiver = RecordingReceiver()
     receiver.refuses, receiver.never_refused = refuses, {never_refused}
     how = {"retry_seconds": 0.1, **how}
-    platform = TelegramPlatform(settings or settings_for(world), lambda port: receiver, commands, **how)
+    platform = TelegramPlatform(settings or settings_for(server), lambda port: receiver, commands, **how)
     await platform.start()
     try:
-        yield TelegramHarness(world, platform, receiver)
+        yield TelegramHarness(server, platform, receiver)
     finally:
         await platform.stop()

@@ -78,12 +78,12 @@ class WebHarness:
 class Chat:
     """One conversation, seen through the API."""
 
-    world: WebHarness
+    harness: WebHarness
     id: str
     after: int
 
     async def send(self, text: str) -> str:
-        status, sent = await self.world.post(f"/api/conversations/{self.id}/messages", {"text": text})
+        status, sent = await self.harness.post(f"/api/conversations/{self.id}/messages", {"text": text})
         assert status == 202, sent
         return str(sent["message_id"])
 
@@ -99,22 +99,22 @@ class Chat:
     @asynccontextmanager
     async def watch(self, path: str = "", **options: Any) -> AsyncIterator[Events]:
         path = path or f"/api/conversations/{self.id}/events?after={self.after}"
-        async with self.world.http.get(self.world.url + path, **options) as response:
+        async with self.harness.http.get(self.harness.url + path, **options) as response:
             assert response.status == 200, await response.text()
             yield Events(response)
 
     async def stop(self) -> bool:
-        _, answer = await self.world.post(f"/api/conversations/{self.id}/stop", {})
+        _, answer = await self.harness.post(f"/api/conversations/{self.id}/stop", {})
         return bool(answer["stopped"])
 
     async def decide(self, approval_id: str, choice: str) -> str:
         path = f"/api/conversations/{self.id}/approvals/{approval_id}"
-        status, answer = await self.world.post(path, {"choice": choice})
+        status, answer = await self.harness.post(path, {"choice": choice})
         assert status == 200, answer
         return str(answer["said"])
 
     async def transcript(self) -> list[dict[str, Any]]:
-        _, messages = await self.world.get(f"/api/conversations/{self.id}/messages")
+        _, messages = await self.harness.get(f"/api/conversations/{self.id}/messages")
         return list(messages)
 
 
@@ -152,7 +152,7 @@ def web_gateway(store: SqliteStore, script: Script, folder: Path, **config: Any)
 
 
 @asynccontextmanager
-async def web_world(
+async def web_harness(
     folder: Path, store: SqliteStore | None = None, *, busy: Busy = "queue", **options: Any
 ) -> AsyncIterator[WebHarness]:
     script, store = Script(), store or await SqliteStore.open(folder / "web.db")

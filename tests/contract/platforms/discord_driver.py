@@ -9,7 +9,7 @@ from typing import Any
 from tests.contract.platforms.harness import ContractHarness
 from tests.contract.platforms.scripted_model import PATIENCE
 from tests.contract.platforms.surface import File, Person, Shown
-from tests.fakes.discord import server as world
+from tests.fakes.discord import server
 
 CURSOR = "▌"
 LONGEST_TYPED = 2000
@@ -18,23 +18,23 @@ _BLOCK = re.compile(r"```(\w*)\n(.*?)\n?```", re.DOTALL)
 
 
 class DiscordPerson(Person):
-    def __init__(self, harness: ContractHarness, who: world.Person, channel: world.Channel) -> None:
+    def __init__(self, harness: ContractHarness, who: server.Person, channel: server.Channel) -> None:
         self.name = who.name
         self.who = who
         self.channel = channel
-        self._world = harness.discord
+        self._server = harness.discord
 
-    async def says(self, text: str, *, to_bot: bool = True, reply_to: Any = None) -> world.Message:
+    async def says(self, text: str, *, to_bot: bool = True, reply_to: Any = None) -> server.Message:
         if isinstance(reply_to, Shown):
             reply_to = reply_to.message
-        mentions = [self._world.bot] if to_bot and self.channel.guild is not None else []
+        mentions = [self._server.bot] if to_bot and self.channel.guild is not None else []
         # The switch beside a reply is off: that it refers to the bot must be enough.
         return await self.who.says(
             text, channel=self.channel, reply_to=reply_to, mentions=mentions, pings_author=False
         )
 
     async def uses(self, command: str, argument: str = "") -> None:
-        offered = self._world.commands.find(command, self.channel.guild)
+        offered = self._server.commands.find(command, self.channel.guild)
         if offered is None:  # an alias is typed
             await self.who.says(f"/{command} {argument}".rstrip(), channel=self.channel)
             return
@@ -48,13 +48,13 @@ class DiscordPerson(Person):
             await self.who.says(text[:end], channel=self.channel)
             text = text[end:]
 
-    async def edits(self, said: world.Message, text: str) -> None:
-        mention = f"{self._world.bot.mention} " if self._world.bot.mention in said.content else ""
+    async def edits(self, said: server.Message, text: str) -> None:
+        mention = f"{self._server.bot.mention} " if self._server.bot.mention in said.content else ""
         await self.who.edits(said, mention + text)
 
     async def sends(self, *files: File, text: str = "") -> None:
         uploads = [
-            world.Upload(file.name, file.data, duration=3.0 if file.kind == "voice" else None)
+            server.Upload(file.name, file.data, duration=3.0 if file.kind == "voice" else None)
             for file in files
         ]
         await self.who.says(text, channel=self.channel, attachments=uploads)
@@ -91,7 +91,7 @@ class DiscordSurface:
 
     def __init__(self, harness: ContractHarness) -> None:
         self._house = harness
-        self._world = harness.discord
+        self._server = harness.discord
 
     def size(self, text: str) -> int:
         return len(text)
@@ -103,10 +103,10 @@ class DiscordSurface:
         return self._alone(self._house.discord_admin)
 
     def stranger(self, name: str = "Mallory") -> DiscordPerson:
-        return self._alone(self._world.person(name))
+        return self._alone(self._server.person(name))
 
     def group(self, *names: str) -> list[DiscordPerson]:
-        channel = self._world.guild.add_channel(f"team-{next(self._house.numbers)}")
+        channel = self._server.guild.add_channel(f"team-{next(self._house.numbers)}")
         return [DiscordPerson(self._house, self._allowed(name), channel) for name in names]
 
     def joins(self, newcomer: Person, member: Person) -> DiscordPerson:
@@ -115,7 +115,7 @@ class DiscordSurface:
 
     def foreign_group(self, *people: Person) -> list[DiscordPerson]:
         users = [person.who for person in people if isinstance(person, DiscordPerson)]
-        elsewhere = self._world.add_guild("Elsewhere")
+        elsewhere = self._server.add_guild("Elsewhere")
         for user in users:
             elsewhere.add_member(user)
         channel = elsewhere.add_channel("lounge")
@@ -127,36 +127,36 @@ class DiscordSurface:
         return [DiscordPerson(self._house, person.who, thread) for person in known]
 
     def slow_down_edits(self, seconds: int, *, after: int) -> Callable[[], bool]:
-        fault = self._world.fail_next("edit_message", world.Fault.rate_limited(seconds), after=after)
+        fault = self._server.fail_next("edit_message", server.Fault.rate_limited(seconds), after=after)
         return lambda: fault.reached > 0
 
     def drop_next_message(self) -> None:
-        self._world.fail_next("send_message", world.Fault.drop())
+        self._server.fail_next("send_message", server.Fault.drop())
 
     def most_edits_at_once(self) -> int:
         return max(
-            (message.most_edits_in_flight for message in self._world.scene.messages.values()), default=0
+            (message.most_edits_in_flight for message in self._server.scene.messages.values()), default=0
         )
 
     async def goes_down(self) -> None:
-        await self._world.go_down()
+        await self._server.go_down()
 
     async def comes_back(self) -> None:
-        await self._world.come_back()
+        await self._server.come_back()
 
     def menu(self) -> set[str]:
-        return set(self._world.commands.names())
+        return set(self._server.commands.names())
 
-    def _allowed(self, name: str) -> world.Person:
+    def _allowed(self, name: str) -> server.Person:
         who = next(self._house.discord_people)
         who.name = name
         return who
 
-    def _alone(self, who: world.Person) -> DiscordPerson:
+    def _alone(self, who: server.Person) -> DiscordPerson:
         return DiscordPerson(self._house, who, who.dm())
 
 
-def _shown(message: world.Message) -> Shown:
+def _shown(message: server.Message) -> Shown:
     attached = message.attachments[0] if message.attachments else None
     return Shown(
         message.content,

@@ -109,7 +109,7 @@ class ContractHarness:
 @asynccontextmanager
 async def open_harness(
     home: Path,
-    world: FakeOpenAI | None = None,
+    server: FakeOpenAI | None = None,
     script: type[Model] = Model,
     different: dict[str, Any] | None = None,
 ) -> AsyncIterator[ContractHarness]:
@@ -118,7 +118,7 @@ async def open_harness(
         telegram.FakeTelegram() as tg,
         FakeDiscord() as dc,
         FakeTranscription.open() as ears,
-        world or FakeOpenAI() as model,
+        server or FakeOpenAI() as model,
     ):
         people = [dc.person(f"Person {number}") for number in range(DISCORD_USERS)]
         config = _merged(_configuration(tg, dc, people, model), different or {})

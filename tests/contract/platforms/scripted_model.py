@@ -20,17 +20,17 @@ Step = Reply | Failure
 class Model:
     """A script for an `FakeOpenAI`. What nothing was planned for is echoed, see `echo`."""
 
-    def __init__(self, world: FakeOpenAI) -> None:
-        self._world = world
+    def __init__(self, server: FakeOpenAI) -> None:
+        self._server = server
         self._plans: dict[str, deque[Step]] = {}
         self._first = 0
-        world.script(self._next_step)
+        server.script(self._next_step)
 
     def forget(self) -> None:
         """A new scenario: nothing is planned, and what was asked before does not count."""
         self._plans.clear()
-        self._first = len(self._world.requests)
-        self._world.release()
+        self._first = len(self._server.requests)
+        self._server.release()
 
     def answers(self, words: str, *steps: str | Step) -> None:
         """The next requests whose newest message holds these words get these answers, one after the other."""
@@ -39,11 +39,11 @@ class Model:
 
     def release(self) -> None:
         """Answers that are held back go on."""
-        self._world.release()
+        self._server.release()
 
     async def holds(self) -> None:
         """Until an answer is held back."""
-        await self._world.waiting()
+        await self._server.waiting()
 
     async def asked(self, words: str, count: int = 1) -> Seen:
         """Until so many requests had these words in their newest message; gives the last of them."""
@@ -51,27 +51,27 @@ class Model:
         return self.requests(words)[count - 1]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        await asyncio.wait_for(asyncio.wrap_future(self._world.watch.until(condition)), PATIENCE)
+        await asyncio.wait_for(asyncio.wrap_future(self._server.watch.until(condition)), PATIENCE)
 
     def requests(self, words: str = "") -> list[Seen]:
         """Those of this scenario whose newest message holds these words."""
-        return [seen for seen in self._world.requests[self._first :] if words in newest(seen)]
+        return [seen for seen in self._server.requests[self._first :] if words in newest(seen)]
 
     def was_told(self, words: str) -> bool:
         """Whether any request of this scenario held these words anywhere."""
-        return any(words in str(seen.body["messages"]) for seen in self._world.requests[self._first :])
+        return any(words in str(seen.body["messages"]) for seen in self._server.requests[self._first :])
 
     @property
     def disconnects(self) -> int:
-        return self._world.disconnects
+        return self._server.disconnects
 
     async def disconnected(self, count: int) -> None:
         """Until so many answers were no longer listened to."""
-        await self.until(lambda: self._world.disconnects >= count)
+        await self.until(lambda: self._server.disconnects >= count)
 
     @property
     def refusals(self) -> list[str]:
-        return self._world.refusals
+        return self._server.refusals
 
     def _next_step(self, seen: Seen) -> Step:
         text = newest(seen)

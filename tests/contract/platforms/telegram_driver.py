@@ -8,7 +8,7 @@ from typing import Any
 from tests.contract.platforms.harness import TELEGRAM_ADMIN, ContractHarness
 from tests.contract.platforms.scripted_model import PATIENCE
 from tests.contract.platforms.surface import File, Person, Shown
-from tests.fakes.telegram import server as world
+from tests.fakes.telegram import server
 from tests.fakes.telegram.text import cut, units
 
 CURSOR = "▌"
@@ -16,7 +16,11 @@ CURSOR = "▌"
 
 class TelegramPerson(Person):
     def __init__(
-        self, harness: ContractHarness, who: world.Person, chat: world.Chat, topic: world.Topic | None = None
+        self,
+        harness: ContractHarness,
+        who: server.Person,
+        chat: server.Chat,
+        topic: server.Topic | None = None,
     ) -> None:
         self.name = who.user.first_name
         self.who = who
@@ -24,7 +28,7 @@ class TelegramPerson(Person):
         self.topic = topic
         self._house = harness
 
-    async def says(self, text: str, *, to_bot: bool = True, reply_to: Any = None) -> world.Message:
+    async def says(self, text: str, *, to_bot: bool = True, reply_to: Any = None) -> server.Message:
         if isinstance(reply_to, Shown):
             reply_to = reply_to.message
         if to_bot and self.chat.kind != "private":
@@ -39,7 +43,7 @@ class TelegramPerson(Person):
     async def pastes(self, text: str) -> None:
         await self.who.pastes(text, chat=self.chat, thread=self.topic)
 
-    async def edits(self, said: world.Message, text: str) -> None:
+    async def edits(self, said: server.Message, text: str) -> None:
         await self.who.edits(said, text)
 
     async def sends(self, *files: File, text: str = "") -> None:
@@ -84,7 +88,7 @@ class TelegramPerson(Person):
         ]
 
     async def sees_bold(self, words: str) -> bool:
-        def bold(message: world.Message) -> bool:
+        def bold(message: server.Message) -> bool:
             start = units(message.text.partition(words)[0])
             wanted = {"type": "bold", "offset": start, "length": units(words)}
             return words in message.text and wanted in message.entities
@@ -98,7 +102,7 @@ class TelegramSurface:
 
     def __init__(self, harness: ContractHarness) -> None:
         self._house = harness
-        self._world = harness.telegram
+        self._server = harness.telegram
 
     def size(self, text: str) -> int:
         return units(text)
@@ -113,8 +117,8 @@ class TelegramSurface:
         return self._alone(900_000 + next(self._house.numbers), name)
 
     def group(self, *names: str) -> list[TelegramPerson]:
-        people = [self._world.person(id=next(self._house.telegram_users), first_name=name) for name in names]
-        team = self._world.supergroup("Team", *people, id=next(self._house.telegram_groups), forum=True)
+        people = [self._server.person(id=next(self._house.telegram_users), first_name=name) for name in names]
+        team = self._server.supergroup("Team", *people, id=next(self._house.telegram_groups), forum=True)
         return [TelegramPerson(self._house, person, team) for person in people]
 
     def joins(self, newcomer: Person, member: Person) -> TelegramPerson:
@@ -123,7 +127,7 @@ class TelegramSurface:
 
     def foreign_group(self, *people: Person) -> list[TelegramPerson]:
         users = [person.who for person in people if isinstance(person, TelegramPerson)]
-        elsewhere = self._world.supergroup("Elsewhere", *users)
+        elsewhere = self._server.supergroup("Elsewhere", *users)
         return [TelegramPerson(self._house, user, elsewhere) for user in users]
 
     def thread(self, title: str, *people: Person) -> list[TelegramPerson]:
@@ -132,31 +136,31 @@ class TelegramSurface:
         return [TelegramPerson(self._house, person.who, person.chat, topic) for person in known]
 
     def slow_down_edits(self, seconds: int, *, after: int) -> Callable[[], bool]:
-        planned = self._world.fail_next("editMessageText", world.Fault.flood(seconds), after=after)
+        planned = self._server.fail_next("editMessageText", server.Fault.flood(seconds), after=after)
         return lambda: bool(planned.calls)
 
     def drop_next_message(self) -> None:
-        self._world.fail_next("sendMessage", world.Fault.drop())
+        self._server.fail_next("sendMessage", server.Fault.drop())
 
     def most_edits_at_once(self) -> int:
-        return self._world.most_edits_in_flight
+        return self._server.most_edits_in_flight
 
     async def goes_down(self) -> None:
-        await self._world.go_down()
+        await self._server.go_down()
 
     async def comes_back(self) -> None:
-        await self._world.come_back()
+        await self._server.come_back()
 
     def menu(self) -> set[str]:
-        lists = self._world.bot.commands
+        lists = self._server.bot.commands
         return {command["command"] for commands in lists.values() for command in commands}
 
     def _alone(self, number: int, name: str) -> TelegramPerson:
-        who = self._world.person(id=number, first_name=name)
+        who = self._server.person(id=number, first_name=name)
         return TelegramPerson(self._house, who, who.chat)
 
 
-def _shown(message: world.Message) -> Shown:
+def _shown(message: server.Message) -> Shown:
     attached = message.attachment.file if message.attachment else None
     return Shown(
         message.text,

@@ -66,8 +66,8 @@ async def cli(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 async def acme() -> AsyncIterator[FakeAcme]:
-    async with FakeAcme() as world:
-        yield world
+    async with FakeAcme() as server:
+        yield server
 
 
 @pytest.fixture

@@ -84,12 +84,12 @@ async def test_a_week(tmp_path: Path) -> None:
     """Seven days, six nights, one power cut, a `/compress billing` and a `/reset`."""
     model = Assistant()
     async with (
-        FakeOpenAI(context_length=WINDOW) as world,
+        FakeOpenAI(context_length=WINDOW) as server,
         FakeTelegram() as telegram,
         FakeDiscord() as discord,
     ):
-        world.script(model)
-        async with _hermes(tmp_path / "home", world, telegram, discord) as (process, anna, ben):
+        server.script(model)
+        async with _hermes(tmp_path / "home", server, telegram, discord) as (process, anna, ben):
             # Monday. Both introduce what the week will be about.
             await anna.write(
                 "anna-Monday-100", "Remember fact-invoice: the landlord's invoice number is INV-4711."
@@ -131,7 +131,7 @@ async def test_a_week(tmp_path: Path) -> None:
             await ben.write("ben-Sunday-0", "A quiet day.")
 
     _nothing_leaked(model, anna, ben)
-    _nothing_was_too_much(world)
+    _nothing_was_too_much(server)
     await _nothing_was_lost(tmp_path / "home" / "state.db", anna, ben)
 
 
@@ -141,9 +141,9 @@ def _nothing_leaked(model: Assistant, anna: Diary, ben: Diary) -> None:
         assert not ("anna-" in request and "ben-" in request)
 
 
-def _nothing_was_too_much(world: FakeOpenAI) -> None:
+def _nothing_was_too_much(server: FakeOpenAI) -> None:
     """Every request fitted into the window, although each day alone would not have."""
-    assert world.refusals == []
+    assert server.refusals == []
 
 
 async def _nothing_was_lost(database: Path, anna: Diary, ben: Diary) -> None:

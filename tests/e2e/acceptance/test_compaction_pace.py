@@ -36,10 +36,10 @@ class Talk:
         self.summaries = 0
 
     async def hold(
-        self, home: Path, world: FakeOpenAI, config: dict[str, Any], *, turns: int, sentences: int
+        self, home: Path, server: FakeOpenAI, config: dict[str, Any], *, turns: int, sentences: int
     ) -> None:
         model = Correspondent()
-        world.script(model)
+        server.script(model)
         async with hermes(home, config) as process, chat(process.url, "harbour") as person:
             for number in range(turns):
                 events = await person.say(question(number, sentences))
@@ -52,21 +52,21 @@ class Talk:
 async def test_a_provider_that_adds_up_its_usage_causes_no_compaction(tmp_path: Path) -> None:
     """The prompt has 6,000 tokens of 40,000, and the report says 130,000."""
     talk = Talk()
-    async with AddsUp(context_length=40_000) as world:
-        await talk.hold(tmp_path / "home", world, small_window(world), turns=40, sentences=8)
-        assert world.so_far > 100_000
+    async with AddsUp(context_length=40_000) as server:
+        await talk.hold(tmp_path / "home", server, small_window(server), turns=40, sentences=8)
+        assert server.so_far > 100_000
     assert (talk.compactions, talk.summaries) == (0, 0)
 
 
 async def test_tools_that_fill_the_window_cause_few_compactions(tmp_path: Path) -> None:
     """Compacting cannot make them smaller; the person is told once."""
     talk = Talk()
-    async with FakeOpenAI(context_length=40_000) as world:
-        config = small_window(world, protect_last_n=20)
+    async with FakeOpenAI(context_length=40_000) as server:
+        config = small_window(server, protect_last_n=20)
         config["tools"]["enabled"] = EVERY_TOOL
         # The server takes more than this, so that nothing overflows.
         config["model"]["context_length"] = 2_000
-        await talk.hold(tmp_path / "home", world, config, turns=25, sentences=2)
+        await talk.hold(tmp_path / "home", server, config, turns=25, sentences=2)
     assert talk.compactions <= 4
     assert len(talk.notices) == len(set(talk.notices))
     assert any("fewer tools" in notice for notice in talk.notices)
@@ -76,11 +76,11 @@ async def test_tools_that_fill_the_window_cause_few_compactions(tmp_path: Path) 
 async def test_a_conversation_that_fills_the_window_is_not_compacted_every_other_turn(tmp_path: Path) -> None:
     """Twenty messages of this size fill half the window alone. The step widens, and the advice comes once."""
     talk = Talk()
-    async with FakeOpenAI(context_length=8_192) as world:
-        config = small_window(world, protect_last_n=20)
+    async with FakeOpenAI(context_length=8_192) as server:
+        config = small_window(server, protect_last_n=20)
         config["tools"]["enabled"] = EVERY_TOOL
-        await talk.hold(tmp_path / "home", world, config, turns=60, sentences=40)
-    assert world.refusals == []
+        await talk.hold(tmp_path / "home", server, config, turns=60, sentences=40)
+    assert server.refusals == []
     assert 5 <= talk.compactions <= 15
     assert talk.summaries <= 2 * talk.compactions
     [advice] = talk.notices

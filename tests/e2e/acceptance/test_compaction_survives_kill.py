@@ -42,14 +42,14 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
     model, database = Correspondent(), tmp_path / "home" / "state.db"
     model.hold_summaries = True
     ways = {"harbour": _between_turns, "office": _on_command, "pier": _inside_a_turn}
-    async with FakeOpenAI(context_length=WINDOW) as world:
-        world.script(model)
-        async with hermes(tmp_path / "home", small_window(world)) as process:
+    async with FakeOpenAI(context_length=WINDOW) as server:
+        server.script(model)
+        async with hermes(tmp_path / "home", small_window(server)) as process:
             said = {}
             for number, (place, reach_a_summary) in enumerate(ways.items(), start=1):
                 async with chat(process.url, place) as person:
-                    count = await reach_a_summary(world, person)
-                    await world.waiting(number)
+                    count = await reach_a_summary(server, person)
+                    await server.waiting(number)
                     said[place] = await person.transcript()
                     assert len(said[place]) == count
             assert await process.stop(signal.SIGKILL) == -signal.SIGKILL
@@ -57,7 +57,7 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
 
             await process.restart()
             model.hold_summaries = False
-            world.release()
+            server.release()
             for place, before in said.items():
                 async with chat(process.url, place) as person:
                     await talk_until_compacted(person, first=100)
@@ -67,7 +67,7 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
                 if place == "pier":
                     assert since.pop(0) == ("assistant", 8)
                 assert since == _turns_from(100, len(since))
-    assert world.refusals == []
+    assert server.refusals == []
     assert [lineage.splits for lineage in sound_lineages(database).values()] == [1, 1, 2]
 
 
@@ -75,21 +75,21 @@ async def test_a_stop_does_not_wait_for_a_summary(tmp_path: Path) -> None:
     """Neither /stop nor SIGTERM: the request is closed at the provider, and all is as before."""
     model = Correspondent()
     model.hold_summaries = True
-    async with FakeOpenAI(context_length=WINDOW) as world:
-        world.script(model)
-        async with hermes(tmp_path / "home", small_window(world)) as process:
+    async with FakeOpenAI(context_length=WINDOW) as server:
+        server.script(model)
+        async with hermes(tmp_path / "home", small_window(server)) as process:
             async with chat(process.url, "pier") as person:
-                await _inside_a_turn(world, person)
-                await world.waiting()
+                await _inside_a_turn(server, person)
+                await server.waiting()
                 assert await person.stop()
-                await world.disconnected()
+                await server.disconnected()
             async with chat(process.url, "harbour") as person:
-                await _between_turns(world, person)
-                await world.waiting(2)
+                await _between_turns(server, person)
+                await server.waiting(2)
             began = time.monotonic()
             assert await process.stop() == 0
             assert time.monotonic() - began < 6, "an engine that is still at work would be waited for longer"
-            await world.disconnected(2)
+            await server.disconnected(2)
     assert [lineage.splits for lineage in sound_lineages(tmp_path / "home" / "state.db").values()] == [0, 0]
     assert len(model.summary_prompts) == 2, "nothing was asked again on the way out"
 
@@ -97,9 +97,9 @@ async def test_a_stop_does_not_wait_for_a_summary(tmp_path: Path) -> None:
 async def test_the_next_process_goes_on_with_the_summary(tmp_path: Path) -> None:
     """After a restart the earlier summary is updated with what is new, and the ledger is carried along."""
     model = Correspondent()
-    async with FakeOpenAI(context_length=WINDOW) as world:
-        world.script(model)
-        async with hermes(tmp_path / "home", small_window(world)) as process:
+    async with FakeOpenAI(context_length=WINDOW) as server:
+        server.script(model)
+        async with hermes(tmp_path / "home", small_window(server)) as process:
             async with chat(process.url, "harbour") as person:
                 await person.say(question(0))
                 await person.say(f"{INSTRUCTION} {question(1)}")
@@ -108,14 +108,14 @@ async def test_the_next_process_goes_on_with_the_summary(tmp_path: Path) -> None
             async with chat(process.url, "harbour") as person:
                 reached = await talk_until_compacted(person, first=reached)
                 await person.say(question(reached))
-    assert world.refusals == []
+    assert server.refusals == []
     assert _only_lineage(tmp_path / "home" / "state.db").splits == 2
 
     first, second = model.summary_prompts
     assert "This is summary0001." in second
     assert _questions_in(first)[0] == 1, "the first exchange stays as it is"
     assert _questions_in(second)[0] == _questions_in(first)[-1] + 1, "it goes on where the first one ended"
-    [carried] = [m["content"] for m in world.requests[-1].body["messages"] if "LEDGER" in m["content"]]
+    [carried] = [m["content"] for m in server.requests[-1].body["messages"] if "LEDGER" in m["content"]]
     assert f"- {INSTRUCTION}" in carried
     assert "This is summary0002." in carried
 
@@ -145,7 +145,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         known = stored
 
 
-async def _between_turns(world: FakeOpenAI, person: Chat) -> int:
+async def _between_turns(server: FakeOpenAI, person: Chat) -> int:
     """Nobody waits for this summary. Gives how many messages there are."""
     for number in range(60):
         events = await person.say(question(number))
@@ -155,19 +155,19 @@ async def _between_turns(world: FakeOpenAI, person: Chat) -> int:
     raise AssertionError("the window never filled")
 
 
-async def _on_command(world: FakeOpenAI, person: Chat) -> int:
+async def _on_command(server: FakeOpenAI, person: Chat) -> int:
     for number in range(8):
         await person.say(question(number))
     await person.send("/compress")
     return 2 * 8
 
 
-async def _inside_a_turn(world: FakeOpenAI, person: Chat) -> int:
+async def _inside_a_turn(server: FakeOpenAI, person: Chat) -> int:
     """A tool call fills the window, and the model has to be asked again."""
     for number in range(8):
         await person.say(question(number))
     log = Call("write_file", {"path": "log.md", "content": "The paint is still wet. " * 400})
-    world.reply("I write it all down.", tool_calls=[log])
+    server.reply("I write it all down.", tool_calls=[log])
     await person.send(question(8))
     return 2 * 8 + len(("question", "call", "result"))
 

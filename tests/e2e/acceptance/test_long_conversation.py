@@ -38,10 +38,10 @@ EMBEDDED_SENTENCES = 14
 async def test_many_turns(tmp_path: Path, turns: int) -> None:
     """Many splits later: one unbroken line of sessions, every message in its place and found by its word."""
     model, home = Correspondent(note_every=NOTE_EVERY), tmp_path / "home"
-    async with FakeOpenAI(context_length=WINDOW) as world:
-        world.script(model)
+    async with FakeOpenAI(context_length=WINDOW) as server:
+        server.script(model)
         # Without the look for lasting facts, which is one more call of the model at each split.
-        async with hermes(home, small_window(world, memory_flush=False)) as process:
+        async with hermes(home, small_window(server, memory_flush=False)) as process:
             async with chat(process.url, "harbour") as person:
                 for number in range(turns):
                     done = (await person.say(_asked(number)))[-1]
@@ -50,8 +50,8 @@ async def test_many_turns(tmp_path: Path, turns: int) -> None:
                 transcript = await person.transcript()
             await asyncio.to_thread(_some_are_found_on_the_command_line, process, turns)
 
-    assert world.refusals == [], "no request was too long, none was malformed"
-    for seen in world.requests:
+    assert server.refusals == [], "no request was too long, none was malformed"
+    for seen in server.requests:
         _takes_turns(message["role"] for message in seen.body["messages"] if message["role"] != "system")
     for number, prompt in enumerate(model.summary_prompts[1:], start=1):
         assert f"This is summary{number:04d}." in prompt, "each summary builds on the one before"
@@ -110,37 +110,37 @@ async def test_the_embedded_model_in_a_small_window(tmp_path: Path, wanted: int)
 async def test_what_a_person_can_ask_for(tmp_path: Path) -> None:
     """`/compress`, with and without a topic, `/reset` and the three that only tell; in the web chat."""
     model, home = Correspondent(), tmp_path / "home"
-    async with FakeOpenAI(context_length=WINDOW) as world:
-        world.script(model)
-        async with hermes(home, small_window(world)) as process, chat(process.url, "harbour") as person:
+    async with FakeOpenAI(context_length=WINDOW) as server:
+        server.script(model)
+        async with hermes(home, small_window(server)) as process, chat(process.url, "harbour") as person:
             await person.say(question(0))
             assert (
                 await _told(person, "/compress")
                 == "There is nothing to compress yet: the newest messages always stay."
             )
-            assert len(world.requests) == 1, "and no model was asked"
+            assert len(server.requests) == 1, "and no model was asked"
 
             for number in range(1, 9):
                 await person.say(question(number))
             compressed = await _told(person, "/compress billing")
-            calls = len(world.requests)
+            calls = len(server.requests)
             assert (
                 await _told(person, "/compress")
                 == "There is nothing to compress yet: the newest messages always stay."
             )
-            assert len(world.requests) == calls
+            assert len(server.requests) == calls
             status, usage = await person.told_at_once("/status"), await _told(person, "/usage")
             await person.say(question(9))
-            assert "This is summary0001." in str(world.requests[-1].body["messages"])
+            assert "This is summary0001." in str(server.requests[-1].body["messages"])
 
             assert "new session" in await _told(person, "/reset")
             await person.say(question(10))
-            assert [message["role"] for message in world.requests[-1].body["messages"]] == ["system", "user"]
+            assert [message["role"] for message in server.requests[-1].body["messages"]] == ["system", "user"]
             assert "2 ancestors" in await person.told_at_once("/status")
             told = await _told(person, "/help")
             questions = [m["content"] for m in await person.transcript() if m["role"] == "user"]
 
-    assert world.refusals == []
+    assert server.refusals == []
     assert questions == [question(number) for number in range(11)], "commands are not part of what was said"
     for name in ("compress", "reset", "status", "usage", "help"):
         assert f"/{name}" in told

@@ -21,8 +21,8 @@ from tests.support.hermes_process import HermesProcess, WebClient, environment, 
 from tests.support.warm import HERMES
 
 
-def _config(world: FakeOpenAI) -> dict[str, Any]:
-    return {"model": {"name": "openai/test-model", "base_url": world.base_url, "api_key": world.api_key}}
+def _config(server: FakeOpenAI) -> dict[str, Any]:
+    return {"model": {"name": "openai/test-model", "base_url": server.base_url, "api_key": server.api_key}}
 
 
 def _text(events: list[dict[str, Any]]) -> str:
@@ -43,18 +43,18 @@ def _cli(process: HermesProcess, *arguments: str) -> str:
 
 async def test_one_message(tmp_path: Path) -> None:
     """Ada asks, the agent writes a note with a tool, answers, and everything is there after a restart."""
-    async with FakeOpenAI() as world, hermes(tmp_path / "home", _config(world), cold=True) as process:
+    async with FakeOpenAI() as server, hermes(tmp_path / "home", _config(server), cold=True) as process:
         # At the start Hermes says where it is and which model answers.
         start = "".join(process.output)
         assert "openai/test-model" in start
         assert process.url in start
 
         # Ada opens the chat and asks for something that takes a tool.
-        world.reply(
+        server.reply(
             text="I will write that down.",
             tool_calls=[Call("write_file", {"path": "shopping.md", "content": "- oat milk\n"})],
         )
-        world.reply(text="Noted: oat milk.")
+        server.reply(text="Noted: oat milk.")
         async with WebClient.open(process.url, "kitchen") as ada:
             events = await ada.say("Please note that we need oat milk.")
 
@@ -71,21 +71,21 @@ async def test_one_message(tmp_path: Path) -> None:
         assert note.parent.name == ada.conversation_id
 
         # The model was given the system prompt, her words, and then its own call with the result.
-        first, second = (request.body for request in world.requests)
+        first, second = (request.body for request in server.requests)
         assert [message["role"] for message in first["messages"]] == ["system", "user"]
         assert [message["role"] for message in second["messages"]] == ["system", "user", "assistant", "tool"]
         assert second["messages"][:2] == first["messages"], "each request extends the one before"
 
         # Hermes is stopped and started again; the conversation goes on where it was.
         await process.restart()
-        world.reply(text="Oat milk.")
+        server.reply(text="Oat milk.")
         async with WebClient.open(process.url, "kitchen") as ada:
             assert [message["role"] for message in await ada.transcript()] == [
                 "user", "assistant", "tool", "assistant",
             ]  # fmt: skip
             events = await ada.say("What did we need?")
         assert _text(events) == "Oat milk."
-        third = world.requests[-1].body["messages"]
+        third = server.requests[-1].body["messages"]
         assert third[: len(second["messages"])] == second["messages"], (
             "the prefix survives a restart byte for byte"
         )
@@ -110,7 +110,7 @@ async def test_one_message(tmp_path: Path) -> None:
 
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:
     """Two gateways on one state directory would answer twice; the second one says what to do and ends with 1."""
-    async with FakeOpenAI() as world, hermes(tmp_path / "home", _config(world)) as process:
+    async with FakeOpenAI() as server, hermes(tmp_path / "home", _config(server)) as process:
         second = await asyncio.to_thread(_run_cli, process, "run")
         assert second.returncode == 1
         assert "Another Hermes is using this state directory" in second.stderr
@@ -119,21 +119,21 @@ async def test_a_second_process_is_refused(tmp_path: Path) -> None:
 
 async def test_a_refused_key_is_a_sentence_and_the_chat_goes_on(tmp_path: Path) -> None:
     """A wrong key costs one turn, not the conversation, and is never shown."""
-    async with FakeOpenAI() as world, hermes(tmp_path / "home", _config(world)) as process:
-        world.fail(status=401)
-        world.reply(text="Hello Ada.")
+    async with FakeOpenAI() as server, hermes(tmp_path / "home", _config(server)) as process:
+        server.fail(status=401)
+        server.reply(text="Hello Ada.")
         async with WebClient.open(process.url, "kitchen") as ada:
             events = await ada.say("Hello?")
             assert events[-1]["type"] == "TurnFailed"
             assert "refused the key" in events[-1]["error"]
             assert _text(await ada.say("Again?")) == "Hello Ada."
-        assert world.api_key not in json.dumps(events) + "".join(process.output)
+        assert server.api_key not in json.dumps(events) + "".join(process.output)
 
 
 async def test_stop_ends_the_model_call(tmp_path: Path) -> None:
     """Stop closes the request at the provider, keeps what was said, and the next message is answered."""
-    async with FakeOpenAI() as world, hermes(tmp_path / "home", _config(world)) as process:
-        world.reply(text="Once upon a time there was", hold=True, after=3)
+    async with FakeOpenAI() as server, hermes(tmp_path / "home", _config(server)) as process:
+        server.reply(text="Once upon a time there was", hold=True, after=3)
         async with WebClient.open(process.url, "kitchen") as ada:
             await ada.send("A story, please.")
             seen = []
@@ -146,5 +146,5 @@ async def test_stop_ends_the_model_call(tmp_path: Path) -> None:
             assert seen[-1]["stopped"]
             stored = (await ada.transcript())[-1]
             assert stored["content"] == _text(seen)
-            world.reply(text="Good night.")
+            server.reply(text="Good night.")
             assert _text(await ada.say("Thanks")) == "Good night."

@@ -44,8 +44,8 @@ class WithoutReasons(FakeOpenAI):
             raise Refused("Bad Request") from None
 
 
-def _believing(world: FakeOpenAI, window: int) -> dict[str, Any]:
-    config = small_window(world)
+def _believing(server: FakeOpenAI, window: int) -> dict[str, Any]:
+    config = small_window(server)
     config["model"]["context_length"] = window
     return config
 
@@ -92,9 +92,9 @@ async def test_the_conversation_goes_on(
 ) -> None:
     """One refusal is enough, also across a restart; `/compress`, `/status` and doctor go by what was learned."""
     home, turns = tmp_path / "home", TURNS if real > 4_096 else TURNS // 2
-    async with kind(context_length=real) as world:
-        world.script(Correspondent())
-        async with hermes(home, _believing(world, believed)) as process:
+    async with kind(context_length=real) as server:
+        server.script(Correspondent())
+        async with hermes(home, _believing(server, believed)) as process:
             async with chat(process.url, "harbour") as person:
                 events = await _talk(person, range(turns))
                 notices = [event["text"] for event in events if event["type"] == "Notice"]
@@ -103,7 +103,7 @@ async def test_the_conversation_goes_on(
                 assert "`model.context_length: " in told
                 if kind is FakeOpenAI:
                     assert f"{MODEL} holds {real:,} tokens" in told
-                assert 1 <= len(world.refusals) <= 2
+                assert 1 <= len(server.refusals) <= 2
                 status = await person.told_at_once("/status")
                 assert f"{believed:,}" in status and "model.context_length" in status
             if real == 8_192:
@@ -114,13 +114,13 @@ async def test_the_conversation_goes_on(
                     )
             found = await asyncio.to_thread(_doctor, process)
             assert "model.context_length" in found and f"{believed:,}" in found
-            refusals = len(world.refusals)
+            refusals = len(server.refusals)
             await process.restart()
             async with chat(process.url, "harbour") as person:
                 more = await _talk(person, range(turns, turns + 8))
                 assert not any("as believed" in event.get("text", "") for event in more)
                 transcript = await person.transcript()
-    assert len(world.refusals) == refusals, "what was learned is still known"
+    assert len(server.refusals) == refusals, "what was learned is still known"
     _nothing_is_lost(home, transcript, turns + 8)
 
 
@@ -128,16 +128,16 @@ async def test_the_conversation_goes_on(
 async def test_a_refusal_without_a_reason(tmp_path: Path) -> None:
     """A compaction is tried each time the prompt has grown too long; nothing is concluded about the model."""
     home = tmp_path / "home"
-    async with WithoutReasons(context_length=8_192) as world:
-        world.script(Correspondent())
+    async with WithoutReasons(context_length=8_192) as server:
+        server.script(Correspondent())
         async with (
-            hermes(home, _believing(world, 131_072)) as process,
+            hermes(home, _believing(server, 131_072)) as process,
             chat(process.url, "harbour") as person,
         ):
             events = await _talk(person, range(TURNS))
             assert not any("as believed" in event.get("text", "") for event in events)
             transcript = await person.transcript()
-    assert 1 <= len(world.refusals) <= 3
+    assert 1 <= len(server.refusals) <= 3
     _nothing_is_lost(home, transcript, TURNS)
 
 
@@ -145,11 +145,11 @@ async def test_a_refusal_without_a_reason(tmp_path: Path) -> None:
 async def test_also_with_lcm(tmp_path: Path) -> None:
     """Any engine is told of the real window by `update_model`."""
     home = tmp_path / "home"
-    async with FakeOpenAI(context_length=8_192) as world:
-        world.script(Correspondent())
-        config = _believing(world, 131_072) | {"context": {"engine": "lcm"}}
+    async with FakeOpenAI(context_length=8_192) as server:
+        server.script(Correspondent())
+        config = _believing(server, 131_072) | {"context": {"engine": "lcm"}}
         async with hermes(home, config) as process, chat(process.url, "harbour") as person:
             await _talk(person, range(TURNS))
             transcript = await person.transcript()
-    assert 1 <= len(world.refusals) <= 2
+    assert 1 <= len(server.refusals) <= 2
     _nothing_is_lost(home, transcript, TURNS)

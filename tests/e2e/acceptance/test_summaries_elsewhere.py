@@ -10,10 +10,10 @@ from tests.support.hermes_process import hermes
 from tests.support.long_chat import Correspondent, chat, is_summary_prompt, question, small_window
 
 
-async def _compressed(home: Path, world: FakeOpenAI, auxiliary: dict[str, Any]) -> str:
+async def _compressed(home: Path, server: FakeOpenAI, auxiliary: dict[str, Any]) -> str:
     """What a person reads after `/compress`."""
-    world.script(Correspondent())
-    config = small_window(world) | {"auxiliary": {"compression": auxiliary}}
+    server.script(Correspondent())
+    config = small_window(server) | {"auxiliary": {"compression": auxiliary}}
     async with hermes(home, config) as process, chat(process.url, "harbour") as person:
         for number in range(9):
             await person.say(question(number))
@@ -23,16 +23,16 @@ async def _compressed(home: Path, world: FakeOpenAI, auxiliary: dict[str, Any]) 
 
 async def test_summaries_are_written_where_the_main_model_is(tmp_path: Path) -> None:
     """By the model that was named, and nothing leaves the server."""
-    async with FakeOpenAI(context_length=8_192) as world:
-        told = await _compressed(tmp_path, world, {"provider": "main", "model": "openai/small"})
+    async with FakeOpenAI(context_length=8_192) as server:
+        told = await _compressed(tmp_path, server, {"provider": "main", "model": "openai/small"})
         assert told.startswith("Compressed:")
-        by = {seen.body["model"] for seen in world.requests if is_summary_prompt(seen)}
+        by = {seen.body["model"] for seen in server.requests if is_summary_prompt(seen)}
         assert by == {"small"}
 
 
 async def test_a_missing_key_is_said_by_its_name(tmp_path: Path) -> None:
     """Nothing is compacted, the notice names the variable and does not speak of an overload."""
-    async with FakeOpenAI(context_length=8_192) as world:
-        told = await _compressed(tmp_path, world, {"provider": "moonshot", "model": "kimi-latest"})
+    async with FakeOpenAI(context_length=8_192) as server:
+        told = await _compressed(tmp_path, server, {"provider": "moonshot", "model": "kimi-latest"})
         assert "No key is set for this model: moonshot/kimi-latest needs MOONSHOT_API_KEY." in told
         assert "overloaded" not in told

@@ -39,7 +39,9 @@ class TalkativeModel:
     and a call that has an effect, then a short answer, or a stream.
     """
 
-    def __init__(self, world: FakeOpenAI, reach: Callable[[str, Any], bool], life: Callable[[], int]) -> None:
+    def __init__(
+        self, server: FakeOpenAI, reach: Callable[[str, Any], bool], life: Callable[[], int]
+    ) -> None:
         self.kinds: dict[int, Kind] = {}
         """What was planned for each question."""
         self.asked: list[Asked] = []
@@ -50,8 +52,8 @@ class TalkativeModel:
         self._attempts: Counter[int] = Counter()
         self._reach = reach
         self._life = life
-        self._world = world
-        world.script(self._answer)
+        self._server = server
+        server.script(self._answer)
 
     @property
     def resumed(self) -> int:
@@ -63,7 +65,7 @@ class TalkativeModel:
 
     @property
     def refusals(self) -> list[str]:
-        return self._world.refusals
+        return self._server.refusals
 
     def _answer(self, seen: Seen) -> Reply | Failure:
         token, after_tools = _asked(seen.body["messages"])

@@ -1,6 +1,6 @@
 """When to kill: the moments at which a crash could cost something, and how they are caught.
 
-The worlds tell of everything that Hermes asks them to do, before they do it. At the moment that is waited for the
+The servers tell of everything that Hermes asks them to do, before they do it. At the moment that is waited for the
 process is killed on the spot; then the request is lost, or carried out with nobody left to hear the answer.
 """
 
@@ -39,7 +39,7 @@ class Bait:
 class Moment:
     name: str
     point: str = ""
-    """What arrives at a world; empty: the moment is a matter of time alone."""
+    """What arrives at a server; empty: the moment is a matter of time alone."""
     where: Callable[[Any], bool] = lambda what: True
     outcomes: tuple[Outcome, ...] = ALL
     seconds: tuple[float, float] = (0.0, 0.05)

@@ -54,14 +54,14 @@ class TelegramPlace:
 
     def __init__(
         self,
-        world: telegram.FakeTelegram,
+        server: telegram.FakeTelegram,
         people: Sequence[telegram.Person],
         chat: telegram.Chat,
         uncertain: IsUncertain,
     ) -> None:
         self.chat = f"telegram:{chat.id}"
         self.is_direct = chat.kind == "private"
-        self._world = world
+        self._server = server
         self._people = people
         self._chat = chat
         self._uncertain = uncertain
@@ -69,19 +69,19 @@ class TelegramPlace:
     async def say(self, token: int) -> Said:
         text = question(token)
         if not self.is_direct:
-            text = f"@{self._world.bot.username} {text}"
+            text = f"@{self._server.bot.username} {text}"
         person = self._people[token % len(self._people)]
         message = await person.says(text, chat=self._chat)
         return Said(token, self.chat, str(message.id))
 
     async def command(self, text: str) -> None:
-        address = "" if self.is_direct else f"@{self._world.bot.username}"
+        address = "" if self.is_direct else f"@{self._server.bot.username}"
         await self._people[0].says(text + address, chat=self._chat)
 
     async def shown(self) -> list[Shown]:
         sent = {
             call.result["message_id"]: call
-            for call in self._world.calls_of("sendMessage")
+            for call in self._server.calls_of("sendMessage")
             if call.result and call.chat_id == self._chat.id
         }
         return [
@@ -107,21 +107,21 @@ class DiscordPlace:
 
     def __init__(
         self,
-        world: discord.FakeDiscord,
+        server: discord.FakeDiscord,
         people: Sequence[discord.Person],
         channel: discord.Channel,
         uncertain: IsUncertain,
     ) -> None:
         self.chat = f"discord:{channel.id}"
         self.is_direct = channel.guild is None
-        self._world = world
+        self._server = server
         self._people = people
         self._channel = channel
         self._uncertain = uncertain
 
     async def say(self, token: int) -> Said:
         person = self._people[token % len(self._people)]
-        mentions = [] if self.is_direct else [self._world.bot]
+        mentions = [] if self.is_direct else [self._server.bot]
         message = await person.says(question(token), channel=self._channel, mentions=mentions)
         return Said(token, self.chat, str(message.id))
 
@@ -129,10 +129,10 @@ class DiscordPlace:
         await self._people[0].says(text, channel=self._channel)
 
     async def shown(self) -> list[Shown]:
-        ahead = self._world.clock.now() - time.monotonic()
+        ahead = self._server.clock.now() - time.monotonic()
         answered = {
             int(call.answer["id"]): call.at - ahead
-            for call in self._world.calls_to("send_message")
+            for call in self._server.calls_to("send_message")
             if call.answer and "id" in call.answer
         }
         return [

@@ -27,12 +27,12 @@ async def test_a_query_that_meets_the_page(tmp_path: Path) -> None:
     database = tmp_path / "state.db"
     session = await _filled(database)
     store = await SqliteStore.open(database)
-    async with metrics_harness(tmp_path, store=store) as world:
-        assert (await world.get("/readyz"))[0] == 200
+    async with metrics_harness(tmp_path, store=store) as harness:
+        assert (await harness.get("/readyz"))[0] == 200
         await asyncio.to_thread(_damage, database, "messages")
         with pytest.raises(StoreCorrupt):
             await store.sessions.history(session)
-        await _told_on_readyz(world)
+        await _told_on_readyz(harness)
 
 
 async def test_a_look_at_all_of_it(tmp_path: Path) -> None:
@@ -41,12 +41,12 @@ async def test_a_look_at_all_of_it(tmp_path: Path) -> None:
     await _filled(database)
     whole = await asyncio.to_thread(database.read_bytes)
     store = await SqliteStore.open(database)
-    async with metrics_harness(tmp_path, store=store) as world:
+    async with metrics_harness(tmp_path, store=store) as harness:
         await store.health.check_integrity()
         assert store.health.damage == ""
         await asyncio.to_thread(_damage, database, "facts")
         await store.health.check_integrity()
-        await _told_on_readyz(world)
+        await _told_on_readyz(harness)
         await asyncio.to_thread(database.write_bytes, whole)
         await store.health.check_integrity()
         assert store.health.damage == ""
@@ -58,7 +58,7 @@ async def test_a_file_that_is_repaired(tmp_path: Path) -> None:
     session = await _filled(database)
     whole = await asyncio.to_thread(database.read_bytes)
     store = await SqliteStore.open(database)
-    async with metrics_harness(tmp_path, store=store) as world:
+    async with metrics_harness(tmp_path, store=store) as harness:
         watching = asyncio.create_task(store.health.monitor(again_seconds=0.05))
         try:
             await asyncio.to_thread(_damage, database, "messages")
@@ -66,7 +66,7 @@ async def test_a_file_that_is_repaired(tmp_path: Path) -> None:
                 await store.sessions.history(session)
             await asyncio.to_thread(database.write_bytes, whole)
             async with asyncio.timeout(30):
-                while (await world.get("/readyz"))[0] != 200 or store.health.damage:
+                while (await harness.get("/readyz"))[0] != 200 or store.health.damage:
                     pass
         finally:
             watching.cancel()
@@ -132,9 +132,9 @@ async def test_the_gateway_looks_by_itself(tmp_path: Path) -> None:
                         break
 
 
-async def _told_on_readyz(world: Any) -> None:
+async def _told_on_readyz(harness: Any) -> None:
     async with asyncio.timeout(30):
-        while (answer := await world.get("/readyz"))[0] == 200:  # Remembered for a second.
+        while (answer := await harness.get("/readyz"))[0] == 200:  # Remembered for a second.
             pass
     status, told = answer
     assert (status, list(told["problems"])) == (503, ["store"])

@@ -63,9 +63,9 @@ async def look(ctx: ToolContext, where: str) -> str:
 class Provider:
     """Answers as a model would, but for so many calls at the moment that was chosen."""
 
-    def __init__(self, world: FakeOpenAI, fault: Fault, moment: Moment, times: int) -> None:
+    def __init__(self, server: FakeOpenAI, fault: Fault, moment: Moment, times: int) -> None:
         self.times = times
-        self._world = world
+        self._server = server
         self._fault = fault
         self._moment = moment
         self._has_begun = False
@@ -96,7 +96,7 @@ class Provider:
             case "overloaded":
                 return Failure(529)
             case "overflow":
-                return self._world.overflow_failure()
+                return self._server.overflow_failure()
             case "cut":
                 return Reply(ANSWER, trouble="cut", after=2) if is_streamed else Reply(trouble="drop")
             case "silent":
@@ -130,15 +130,15 @@ class Day:
     async def _live(self, fault: Fault, moment: Moment, lasts: bool) -> Outcome:
         folder = await asyncio.to_thread(tempfile.mkdtemp, dir=self._workspaces)
         store = await SqliteStore.open(Path(folder) / "state.db")
-        async with FakeOpenAI() as world:
-            provider = Provider(world, fault, moment, ALWAYS if lasts else 1)
-            world.script(provider)
+        async with FakeOpenAI() as server:
+            provider = Provider(server, fault, moment, ALWAYS if lasts else 1)
+            server.script(provider)
             client = LiteLLMClient(
                 "openai/gpt-4o-mini",
                 context_length=WINDOW,
                 supports_tools=True,
-                api_key=world.api_key,
-                base_url=world.base_url,
+                api_key=server.api_key,
+                base_url=server.base_url,
                 timeout=SILENCE if fault == "silent" else 30.0,
             )
             llm = RetryingLLM([client], attempts=2)
@@ -152,7 +152,7 @@ class Day:
                 said, is_settled = await at.said(), await at.is_settled()
             await llm.close()
             await store.close()
-            return Outcome(first, second, shown, said, earlier, is_settled, world.refusals)
+            return Outcome(first, second, shown, said, earlier, is_settled, server.refusals)
 
 
 async def _fill(store: SqliteStore, session_id: str, moment: Moment) -> list[tuple[str, str]]:

@@ -66,11 +66,11 @@ class Bot(discord.Client):
 
 
 @contextlib.asynccontextmanager
-async def online(world: FakeDiscord, bot: Bot | None = None, *, token: str = "") -> AsyncIterator[Bot]:
+async def online(server: FakeDiscord, bot: Bot | None = None, *, token: str = "") -> AsyncIterator[Bot]:
     """Raises what ended the client, when it ends before it is ready."""
     bot = bot or Bot()
-    with pointed_at(world):
-        running = asyncio.create_task(bot.start(token or world.token))
+    with pointed_at(server):
+        running = asyncio.create_task(bot.start(token or server.token))
         ready = asyncio.create_task(bot.is_up.wait())
         try:
             await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
@@ -84,10 +84,10 @@ async def online(world: FakeDiscord, bot: Bot | None = None, *, token: str = "")
 
 
 @contextlib.contextmanager
-def pointed_at(world: FakeDiscord) -> Iterator[None]:
+def pointed_at(server: FakeDiscord) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(discord.http.Route, "BASE", world.api_base)
-        url = yarl.URL(world.gateway_url)
+        patch.setattr(discord.http.Route, "BASE", server.api_base)
+        url = yarl.URL(server.gateway_url)
         patch.setattr(discord.gateway.DiscordWebSocket, "DEFAULT_GATEWAY", url)
         yield
 

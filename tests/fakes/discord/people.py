@@ -36,10 +36,10 @@ class NotPossible(Exception):
 class Person(User):
     """Whatever takes a channel takes the direct chat with the bot when none is given."""
 
-    def __init__(self, world: FakeDiscord, snowflake: int, name: str, *, bot: bool = False) -> None:
+    def __init__(self, server: FakeDiscord, snowflake: int, name: str, *, bot: bool = False) -> None:
         super().__init__(snowflake, name, bot)
-        self._world = world
-        self._scene = world.scene
+        self._server = server
+        self._scene = server.scene
 
     def dm(self) -> Channel:
         return self._scene.open_dm(self)
@@ -74,7 +74,7 @@ class Person(User):
             type=Type.DEFAULT if reply_to is None else Type.REPLY,
             flags=Flag.VOICE_MESSAGE if is_voice else NO_FLAGS,
         )
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
         return message
 
     async def edits(self, message: Message, text: str) -> None:
@@ -82,25 +82,25 @@ class Person(User):
             raise NotPossible("one edits only one's own messages")
         pings_author = message.reply_to is not None and message.reply_to.author in message.mentioned.users
         self._scene.edit(message, content=text, allowed={**EVERYTHING, "replied_user": pings_author})
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
 
     async def deletes(self, message: Message) -> None:
         if message.author is not self and not message.channel.may(self, May.MANAGE_MESSAGES):
             raise NotPossible("one deletes only one's own messages")
         self._scene.delete(message)
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
 
     async def reacts(self, message: Message, emoji: str) -> None:
         self._scene.react(message, self, emoji, adds=True)
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
 
     async def takes_back(self, message: Message, emoji: str) -> None:
         self._scene.react(message, self, emoji, adds=False)
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
 
     async def types(self, channel: Channel | None = None) -> None:
         self._scene.type(channel or self.dm(), self)
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
 
     async def opens_thread(
         self, name: str, *, channel: Channel | None = None, on: Message | None = None
@@ -110,12 +110,12 @@ class Person(User):
         if place is None or place.guild is None:
             raise NotPossible("threads are opened in a guild's channel")
         thread = self._scene.open_thread(place, name, self, starter=on)
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
         return thread
 
     async def joins(self, thread: Channel) -> None:
         self._scene.join_thread(thread, self)
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
 
     async def uses(self, command: str, *, channel: Channel | None = None, **options: Any) -> Interaction:
         """A slash command; "group sub" for a subcommand. Only what is registered, filled in as its schema says."""
@@ -123,17 +123,17 @@ class Person(User):
         if not channel.may(self, May.USE_COMMANDS):
             raise NotPossible(f"{self.name} may not use commands in {channel!r}")
         name, *path = command.removeprefix("/").split()
-        registered = self._world.commands.find(name, channel.guild)
+        registered = self._server.commands.find(name, channel.guild)
         if registered is None:
-            raise NotPossible(f"/{name} is not offered here; registered: {self._world.commands.names()}")
+            raise NotPossible(f"/{name} is not offered here; registered: {self._server.commands.names()}")
         resolved: Json = {}
         data: Json = {"id": registered["id"], "name": name, "type": 1}
         filled = self._fill(registered, path, options, channel, resolved)
         data |= {key: value for key, value in (("options", filled), ("resolved", resolved)) if value}
         if "guild_id" in registered:
             data["guild_id"] = registered["guild_id"]
-        interaction = self._world.interactions.begin(COMMAND, self, channel, data)
-        await self._world.gateway.flush()
+        interaction = self._server.interactions.begin(COMMAND, self, channel, data)
+        await self._server.gateway.flush()
         return interaction
 
     async def presses(self, message: Message, label: str) -> Interaction:
@@ -146,8 +146,8 @@ class Person(User):
     async def presses_custom_id(self, message: Message, custom_id: str) -> Interaction:
         """As a client does that still shows buttons the message had a moment ago."""
         data: Json = {"custom_id": custom_id, "component_type": 2, "id": 1}
-        interaction = self._world.interactions.begin(COMPONENT, self, message.channel, data, message)
-        await self._world.gateway.flush()
+        interaction = self._server.interactions.begin(COMPONENT, self, message.channel, data, message)
+        await self._server.gateway.flush()
         return interaction
 
     def _check_may_write(self, channel: Channel) -> None:
@@ -224,13 +224,13 @@ def _check_bounds(option: Json, value: Any) -> None:
 class Webhook:
     """Writes into one channel under a name of its own."""
 
-    def __init__(self, world: FakeDiscord, channel: Channel, name: str) -> None:
-        self._world = world
+    def __init__(self, server: FakeDiscord, channel: Channel, name: str) -> None:
+        self._server = server
         self._channel = channel
-        self._author = User(world.scene.new_id(), name, bot=True)
+        self._author = User(server.scene.new_id(), name, bot=True)
 
     async def says(self, text: str) -> Message:
-        scene = self._world.scene
+        scene = self._server.scene
         message = scene.post(self._channel, self._author, text, webhook_id=self._author.id)
-        await self._world.gateway.flush()
+        await self._server.gateway.flush()
         return message

@@ -1,33 +1,33 @@
 """A Discord on the loopback interface: REST and gateway, as strict as the real one, with people to talk to the bot.
 
-    async with FakeDiscord() as world:
-        # hermes.yaml: platforms.discord.{token: world.token, api_base: world.api_base, gateway_url: world.gateway_url}
+    async with FakeDiscord() as server:
+        # hermes.yaml: platforms.discord with server.token, server.api_base and server.gateway_url
         ...                                              # start the bot
-        await world.gateway.is_online()
+        await server.gateway.is_online()
 
-        ada = world.person("Ada")                        # a member of world.guild
+        ada = server.person("Ada")                        # a member of server.guild
         await ada.says("Hello")                          # no channel given: her direct chat with the bot
         answer = await ada.dm().answer(lambda m: "Hello" in m.content)
-        assert answer.most_edits_in_flight <= 1 and not world.pings()
+        assert answer.most_edits_in_flight <= 1 and not server.pings()
 
-        general = world.general                          # the guild's one channel, also world.channels["general"]
-        await ada.says("what is this?", channel=general, mentions=world.bot, reply_to=None)
+        general = server.general                          # the guild's one channel, also server.channels["general"]
+        await ada.says("what is this?", channel=general, mentions=server.bot, reply_to=None)
         thread = general.thread("release")               # or: await ada.opens_thread("release", on=message)
 
         used = await ada.uses("compress", focus="billing", channel=general)
-        await used.acknowledged()                        # 3 s by world.clock
+        await used.acknowledged()                        # 3 s by server.clock
         reply = await used.reply(lambda m: "compressed" in m.content)
         pressed = await ada.presses(reply, "Once")       # a button, by its label
 
-        fault = world.fail_next("edit_message", Fault.rate_limited(2.0), times=1, after=3)
-        world.fail_next("send_message", Fault.lose_answer())          # done, but the bot does not hear of it
-        hang = world.fail_next("send_message", Fault.hang()); await hang.arrived(); hang.release()
-        world.limit("send_message", 5, per=5.0)          # a real bucket for each channel
-        call = await world.called("send_message", 2)     # until the second such request has arrived
+        fault = server.fail_next("edit_message", Fault.rate_limited(2.0), times=1, after=3)
+        server.fail_next("send_message", Fault.lose_answer())          # done, but the bot does not hear of it
+        hang = server.fail_next("send_message", Fault.hang()); await hang.arrived(); hang.release()
+        server.limit("send_message", 5, per=5.0)          # a real bucket for each channel
+        call = await server.called("send_message", 2)     # until the second such request has arrived
 
-        world.gateway.ask_to_reconnect()                 # op 7; also invalidate(), close(code), abort(), acks = False
-        await world.go_down(); await world.come_back()   # the whole network
-        world.clock.advance(16 * 60)                     # interaction tokens are dead now
+        server.gateway.ask_to_reconnect()                 # op 7; also invalidate(), close(code), abort(), acks = False
+        await server.go_down(); await server.come_back()   # the whole network
+        server.clock.advance(16 * 60)                     # interaction tokens are dead now
 
 Files in messages: `Upload("a.txt", b"...")`, downloadable by the address the bot gets. While the bot is away people
 can still write, and GET messages?after= finds it. Names for `fail_next`, `limit` and `called` are in `ROUTES`.
@@ -129,7 +129,7 @@ class FakeDiscord:
         return self.scene.pings()
 
     def person(self, name: str, *, guild: Guild | None = None, outsider: bool = False) -> Person:
-        """A member of that guild (`world.guild` unless told), or of none that the bot is in."""
+        """A member of that guild (`server.guild` unless told), or of none that the bot is in."""
         return self._join(Person(self, self.scene.new_id(), name), guild, outsider)
 
     def other_bot(self, name: str, *, guild: Guild | None = None) -> Person:
@@ -186,7 +186,7 @@ class FakeDiscord:
         return found()[count - 1]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Until something about this world has come true."""
+        """Until something about this server has come true."""
         await self.scene.until(condition)
 
     @property

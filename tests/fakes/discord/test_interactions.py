@@ -15,9 +15,9 @@ from tests.support.watch import PATIENCE
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[FakeDiscord]:
-    async with FakeDiscord() as world:
-        yield world
+async def server() -> AsyncIterator[FakeDiscord]:
+    async with FakeDiscord() as server:
+        yield server
 
 
 class CommandBot(Bot):
@@ -37,28 +37,28 @@ class CommandBot(Bot):
 
 
 @pytest.fixture
-async def bot(world: FakeDiscord) -> AsyncIterator[CommandBot]:
+async def bot(server: FakeDiscord) -> AsyncIterator[CommandBot]:
     bot = CommandBot()
-    async with online(world, bot):
+    async with online(server, bot):
         await bot.tree.sync()
         yield bot
 
 
-async def test_a_command_and_its_answer(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_a_command_and_its_answer(server: FakeDiscord, bot: CommandBot) -> None:
     """The registered command arrives with its option; the answer is a message, seen by all."""
-    ada = world.person("Ada")
-    used = await ada.uses("compress", focus="billing", channel=world.general)
+    ada = server.person("Ada")
+    used = await ada.uses("compress", focus="billing", channel=server.general)
     interaction, focus = await asyncio.wait_for(bot.used.get(), PATIENCE)
-    assert (focus, interaction.user.id, interaction.guild_id) == ("billing", ada.id, world.guild.id)
+    assert (focus, interaction.user.id, interaction.guild_id) == ("billing", ada.id, server.guild.id)
     await interaction.response.send_message("Done")
     reply = await used.reply()
-    assert (reply.content, world.general.texts) == ("Done", ["Done"])
+    assert (reply.content, server.general.texts) == ("Done", ["Done"])
     assert (await bot.hears("Done")).interaction_metadata is not None
 
 
-async def test_in_a_direct_chat(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_in_a_direct_chat(server: FakeDiscord, bot: CommandBot) -> None:
     """There is a user and no member."""
-    ada = world.person("Ada")
+    ada = server.person("Ada")
     used = await ada.uses("compress")
     interaction = await bot.command()
     assert interaction.guild is None
@@ -67,27 +67,27 @@ async def test_in_a_direct_chat(world: FakeDiscord, bot: CommandBot) -> None:
     assert (await used.reply()).channel is ada.dm()
 
 
-async def test_only_what_is_registered_can_be_used(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_only_what_is_registered_can_be_used(server: FakeDiscord, bot: CommandBot) -> None:
     """A person's client offers no other command and no other option."""
-    ada = world.person("Ada")
+    ada = server.person("Ada")
     for attempt in (ada.uses("reset"), ada.uses("compress", depth="3"), ada.uses("compress", focus=3)):
         with pytest.raises(NotPossible):
             await attempt
-    assert world.interactions.all == []
+    assert server.interactions.all == []
 
 
-async def test_three_seconds(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_three_seconds(server: FakeDiscord, bot: CommandBot) -> None:
     """After that the interaction is unknown."""
-    await world.person("Ada").uses("compress")
+    await server.person("Ada").uses("compress")
     interaction = await bot.command()
-    world.clock.advance(3.1)
+    server.clock.advance(3.1)
     with refused(10062, status=404):
         await interaction.response.send_message("late")
 
 
-async def test_one_response(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_one_response(server: FakeDiscord, bot: CommandBot) -> None:
     """The second is refused; a follow-up is not a response."""
-    used = await world.person("Ada").uses("compress")
+    used = await server.person("Ada").uses("compress")
     interaction = await bot.command()
     path = f"/interactions/{interaction.id}/{interaction.token}/callback"
     await interaction.response.send_message("first")
@@ -97,61 +97,61 @@ async def test_one_response(world: FakeDiscord, bot: CommandBot) -> None:
     assert [message.content for message in used.replies] == ["first", "third"]
 
 
-async def test_deferred(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_deferred(server: FakeDiscord, bot: CommandBot) -> None:
     """ "thinking…" shows at once, and the first follow-up fills it; it is no second message."""
-    used = await world.person("Ada").uses("compress", channel=world.general)
+    used = await server.person("Ada").uses("compress", channel=server.general)
     interaction = await bot.command()
     await interaction.response.defer()
     await used.acknowledged()
-    assert [message.thinking for message in world.general.messages] == [True]
-    world.clock.advance(60)
+    assert [message.thinking for message in server.general.messages] == [True]
+    server.clock.advance(60)
     await interaction.followup.send("compressed")
-    assert [(m.content, m.thinking, m.edited) for m in world.general.messages] == [
+    assert [(m.content, m.thinking, m.edited) for m in server.general.messages] == [
         ("compressed", False, False)
     ]
     await interaction.edit_original_response(content="compressed more")
-    assert world.general.texts == ["compressed more"]
+    assert server.general.texts == ["compressed more"]
     await interaction.delete_original_response()
-    assert world.general.texts == []
+    assert server.general.texts == []
     with refused(10008, status=404):
         await interaction.edit_original_response(content="again")
 
 
-async def test_the_token_lives_fifteen_minutes(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_the_token_lives_fifteen_minutes(server: FakeDiscord, bot: CommandBot) -> None:
     """Then nothing can follow any more."""
-    await world.person("Ada").uses("compress")
+    await server.person("Ada").uses("compress")
     interaction = await bot.command()
     await interaction.response.defer()
-    world.clock.advance(15 * 60 + 1)
+    server.clock.advance(15 * 60 + 1)
     with refused(50027, status=401):
         await interaction.edit_original_response(content="late")
 
 
-async def test_nothing_follows_before_the_response(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_nothing_follows_before_the_response(server: FakeDiscord, bot: CommandBot) -> None:
     """The interaction's webhook is not there yet."""
-    await world.person("Ada").uses("compress")
+    await server.person("Ada").uses("compress")
     interaction = await bot.command()
     with refused(10015, status=404):
         await interaction.followup.send("hasty")
 
 
-async def test_ephemeral(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_ephemeral(server: FakeDiscord, bot: CommandBot) -> None:
     """Only the person sees it, and the channel's history does not have it."""
-    ada, ben = world.person("Ada"), world.person("Ben")
-    used = await ada.uses("compress", channel=world.general)
+    ada, ben = server.person("Ada"), server.person("Ben")
+    used = await ada.uses("compress", channel=server.general)
     interaction, view = await bot.command(), discord.ui.View()
     view.add_item(discord.ui.Button(label="Why", custom_id="why"))
     await interaction.response.send_message("just you", ephemeral=True, view=view)
     reply = await used.reply()
     assert reply.only_for is ada
-    assert [m async for m in bot.channel(world.general.id).history()] == []
+    assert [m async for m in bot.channel(server.general.id).history()] == []
     with pytest.raises(NotPossible):
         await ben.presses(reply, "Why")
 
 
-async def test_answers_have_the_same_limits(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_answers_have_the_same_limits(server: FakeDiscord, bot: CommandBot) -> None:
     """2,000 characters and something to see; the error names the field below `data`."""
-    used = await world.person("Ada").uses("compress")
+    used = await server.person("Ada").uses("compress")
     interaction = await bot.command()
     with refused(50035, "data.content"):
         await interaction.response.send_message("x" * 2001)
@@ -163,22 +163,22 @@ async def test_answers_have_the_same_limits(world: FakeDiscord, bot: CommandBot)
     assert not used.answered
 
 
-async def test_interactions_ping_users_only(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_interactions_ping_users_only(server: FakeDiscord, bot: CommandBot) -> None:
     """The default here is narrower than in ordinary messages."""
-    ada = world.person("Ada")
-    used = await ada.uses("compress", channel=world.general)
+    ada = server.person("Ada")
+    used = await ada.uses("compress", channel=server.general)
     await (await bot.command()).response.send_message(f"@everyone {ada.mention}")
     pinged = (await used.reply()).pinged
     assert (pinged.everyone, pinged.users) == (False, (ada,))
 
 
-async def test_buttons(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_buttons(server: FakeDiscord, bot: CommandBot) -> None:
     """A press is an interaction with the message; the bot can change the message by its response."""
-    ada, view = world.person("Ada"), discord.ui.View(timeout=None)
+    ada, view = server.person("Ada"), discord.ui.View(timeout=None)
     view.add_item(discord.ui.Button(label="Allow", custom_id="allow:1"))
     view.add_item(discord.ui.Button(label="Never", custom_id="never:1", disabled=True))
-    await bot.channel(world.general.id).send("May I?", view=view)
-    message = world.general.messages[0]
+    await bot.channel(server.general.id).send("May I?", view=view)
+    message = server.general.messages[0]
     for label in ("Never", "Perhaps"):
         with pytest.raises(LookupError):
             await ada.presses(message, label)
@@ -188,19 +188,19 @@ async def test_buttons(world: FakeDiscord, bot: CommandBot) -> None:
     assert interaction.user.id == ada.id
     await interaction.response.edit_message(content="Allowed by Ada", view=None)
     await pressed.acknowledged()
-    assert (message.content, message.labels, len(world.general.messages)) == ("Allowed by Ada", [], 1)
+    assert (message.content, message.labels, len(server.general.messages)) == ("Allowed by Ada", [], 1)
 
 
-async def test_a_press_deferred(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_a_press_deferred(server: FakeDiscord, bot: CommandBot) -> None:
     """Type 6 shows nothing; @original is then the message that was pressed."""
-    ada, view = world.person("Ada"), discord.ui.View(timeout=None)
+    ada, view = server.person("Ada"), discord.ui.View(timeout=None)
     view.add_item(discord.ui.Button(label="Go", custom_id="go"))
-    await bot.channel(world.general.id).send("Ready?", view=view)
-    await ada.presses(world.general.messages[0], "Go")
+    await bot.channel(server.general.id).send("Ready?", view=view)
+    await ada.presses(server.general.messages[0], "Go")
     interaction = await asyncio.wait_for(bot.pressed.get(), PATIENCE)
     await interaction.response.defer()
     await interaction.edit_original_response(content="Gone", view=None)
-    assert world.general.texts == ["Gone"]
+    assert server.general.texts == ["Gone"]
 
 
 def _option(name: str = "focus", **fields: Any) -> dict[str, Any]:
@@ -230,32 +230,32 @@ def _command(**fields: Any) -> dict[str, Any]:
         ([_command(options=[_option(), _option("sub", type=1)])], "mutually exclusive"),
     ],
 )
-async def test_command_schemas(world: FakeDiscord, bot: CommandBot, commands: Any, sentence: str) -> None:
+async def test_command_schemas(server: FakeDiscord, bot: CommandBot, commands: Any, sentence: str) -> None:
     """A set with one bad command is refused as a whole, and the old set stays."""
     with refused(50035, sentence):
-        await bot.request("PUT", f"/applications/{world.bot.id}/commands", commands)
-    assert world.commands.names() == ["compress"]
+        await bot.request("PUT", f"/applications/{server.bot.id}/commands", commands)
+    assert server.commands.names() == ["compress"]
 
 
-async def test_commands_come_back_without_what_is_empty(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_commands_come_back_without_what_is_empty(server: FakeDiscord, bot: CommandBot) -> None:
     """`required: false` and an empty list of options are not in Discord's answer."""
     wanted = [_command(options=[_option(required=False)]), _command(name="reset", options=[])]
-    compress, reset = await bot.request("PUT", f"/applications/{world.bot.id}/commands", wanted)
+    compress, reset = await bot.request("PUT", f"/applications/{server.bot.id}/commands", wanted)
     assert compress["options"] == [_option()]
     assert "options" not in reset
 
 
-async def test_known_commands_keep_their_ids(world: FakeDiscord, bot: CommandBot) -> None:
+async def test_known_commands_keep_their_ids(server: FakeDiscord, bot: CommandBot) -> None:
     """An overwrite removes the others; every write is counted; a guild's own command goes first."""
     before = (await bot.tree.fetch_commands())[0].id
-    path = f"/applications/{world.bot.id}/commands"
+    path = f"/applications/{server.bot.id}/commands"
     after = await bot.request("PUT", path, [_command(description="New"), _command(name="reset")])
     assert after[0]["id"] == str(before)
     await bot.request("DELETE", f"{path}/{after[1]['id']}")
-    assert world.commands.names() == ["compress"]
+    assert server.commands.names() == ["compress"]
     own = await bot.request(
-        "POST", f"/applications/{world.bot.id}/guilds/{world.guild.id}/commands", _command()
+        "POST", f"/applications/{server.bot.id}/guilds/{server.guild.id}/commands", _command()
     )
-    used = await world.person("Ada").uses("compress", channel=world.general)
+    used = await server.person("Ada").uses("compress", channel=server.general)
     assert used.data["id"] == own["id"]
-    assert world.commands.writes == 5
+    assert server.commands.writes == 5

@@ -22,7 +22,7 @@ _FOUND = re.compile(
 class Person:
     """Every verb returns when Telegram has taken it and the bots' updates are on their way.
 
-    `chat` is the private chat with the world's first bot when it is not given; `thread` is a topic of a forum.
+    `chat` is the private chat with the server's first bot when it is not given; `thread` is a topic of a forum.
     """
 
     def __init__(self, scene: TelegramState, user: User) -> None:

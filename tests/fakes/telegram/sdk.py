@@ -12,21 +12,21 @@ from telegram.request import HTTPXRequest
 from tests.fakes.telegram.server import FakeTelegram, Person
 
 
-def connected(world: FakeTelegram, token: str = "") -> Bot:
+def connected(server: FakeTelegram, token: str = "") -> Bot:
     """A bot to be entered with `async with`. Plain http needs no certificates, and loading them is slow."""
     request, polling = [HTTPXRequest(httpx_kwargs={"verify": False}) for _ in range(2)]
     return Bot(
-        token or world.token,
-        base_url=f"{world.url}/bot",
-        base_file_url=f"{world.url}/file/bot",
+        token or server.token,
+        base_url=f"{server.url}/bot",
+        base_file_url=f"{server.url}/file/bot",
         request=request,
         get_updates_request=polling,
     )
 
 
-def newcomer(world: FakeTelegram) -> Person:
+def newcomer(server: FakeTelegram) -> Person:
     """Ada, who has begun a chat with the bot: it holds her message number 1, of which no bot was told."""
-    person = world.person(first_name="Ada", username="ada_lovelace")
+    person = server.person(first_name="Ada", username="ada_lovelace")
     person.chat.post(person.user, text="Hi")
     return person
 

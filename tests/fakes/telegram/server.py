@@ -1,8 +1,8 @@
 """A Telegram of our own on the loopback: the Bot API as strict as the real one, and people who use it.
 
-    async with FakeTelegram() as world:
-        bot = Bot(world.token, base_url=world.url + "/bot", base_file_url=world.url + "/file/bot")
-        ada = world.person(first_name="Ada", username="ada_l")
+    async with FakeTelegram() as server:
+        bot = Bot(server.token, base_url=server.url + "/bot", base_file_url=server.url + "/file/bot")
+        ada = server.person(first_name="Ada", username="ada_l")
         asked = await ada.says("/help")                       # private chat with the first bot
         answer = await ada.chat.answer_after(asked)           # waits for what the bot says
         done = await ada.chat.message(lambda m: "done" in m.text)
@@ -10,20 +10,20 @@
         await query.answered()
         assert done.versions[-1] == done.text and not done.deleted
 
-        team = world.supergroup("Team", ada, forum=True)      # world.group("Team", ada) for a basic group
+        team = server.supergroup("Team", ada, forum=True)      # server.group("Team", ada) for a basic group
         billing = team.topic("Billing")
         await ada.says("@hermes_bot hello", chat=team, thread=billing)
 
-        world.fail_next("sendMessage", Fault.flood(3))        # .error .drop .lost .hang
-        with world.hold("editMessageText") as held:           # every such call waits
+        server.fail_next("sendMessage", Fault.flood(3))        # .error .drop .lost .hang
+        with server.hold("editMessageText") as held:           # every such call waits
             call = await held.arrived()
-        world.limits = Limits.real()                          # off until then
-        world.hold_updates(); ...; world.release_updates()    # or order=reversed
-        world.redeliver(asked)
-        assert world.most_edits_in_flight <= 1
+        server.limits = Limits.real()                          # off until then
+        server.hold_updates(); ...; server.release_updates()    # or order=reversed
+        server.redeliver(asked)
+        assert server.most_edits_in_flight <= 1
 
-Chats, messages and calls are plain state: `world.chats[id].messages` (visible now), `.history`, `.actions`,
-`world.calls`. `await world.wait_for(condition)` wakes on every change.
+Chats, messages and calls are plain state: `server.chats[id].messages` (visible now), `.history`, `.actions`,
+`server.calls`. `await server.wait_for(condition)` wakes on every change.
 """
 
 from __future__ import annotations

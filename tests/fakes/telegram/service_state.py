@@ -76,7 +76,7 @@ class TelegramState:
         """The chat of the two, begun by the person where there was none."""
         chat = bot.chats.get(person.id)
         if chat is None:
-            chat = Chat(person.id, "private", person=person, world_watch=self.watch)
+            chat = Chat(person.id, "private", person=person, server_watch=self.watch)
             chat.bots = [bot]
             bot.chats[person.id] = chat
         return chat
@@ -85,7 +85,7 @@ class TelegramState:
         self, title: str, chat_id: int, people: Iterable[User], bots: Iterable[BotAccount], *, forum: bool
     ) -> Chat:
         kind: Any = "supergroup" if chat_id <= -(10**12) else "group"
-        chat = Chat(chat_id, kind, title=title, is_forum=forum, world_watch=self.watch)
+        chat = Chat(chat_id, kind, title=title, is_forum=forum, server_watch=self.watch)
         for number, person in enumerate(people):
             self.join(chat, person, "creator" if number == 0 else "member")
         for bot in bots:

@@ -180,7 +180,7 @@ class Chat:
         title: str = "",
         person: User | None = None,
         is_forum: bool = False,
-        world_watch: Watch,
+        server_watch: Watch,
     ) -> None:
         self.id = id
         self.kind = kind
@@ -205,7 +205,7 @@ class Chat:
         self._numbers = itertools.count(2 if kind == "supergroup" else 1)
         self._by_id: dict[int, Message] = {}
         self._watch = Watch()
-        self._world_watch = world_watch
+        self._server_watch = server_watch
 
     @property
     def from_bot(self) -> list[Message]:
@@ -285,7 +285,7 @@ class Chat:
 
     def changed(self) -> None:
         self._watch.changed()
-        self._world_watch.changed()
+        self._server_watch.changed()
 
     def json(self) -> dict[str, Any]:
         if self.person is not None:

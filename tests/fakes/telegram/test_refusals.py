@@ -22,20 +22,20 @@ from tests.fakes.telegram.server import FakeTelegram, Person
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[FakeTelegram]:
-    async with FakeTelegram() as world:
-        yield world
+async def server() -> AsyncIterator[FakeTelegram]:
+    async with FakeTelegram() as server:
+        yield server
 
 
 @pytest.fixture
-async def bot(world: FakeTelegram) -> AsyncIterator[Bot]:
-    async with connected(world) as bot:
+async def bot(server: FakeTelegram) -> AsyncIterator[Bot]:
+    async with connected(server) as bot:
         yield bot
 
 
 @pytest.fixture
-def ada(world: FakeTelegram) -> Person:
-    return newcomer(world)
+def ada(server: FakeTelegram) -> Person:
+    return newcomer(server)
 
 
 Attempt = Callable[[Bot, int], Awaitable[Any]]
@@ -205,7 +205,7 @@ REFUSED: dict[str, tuple[Attempt, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 async def test_it_refuses_what_telegram_refuses(
-    world: FakeTelegram, bot: Bot, ada: Person, name: str
+    server: FakeTelegram, bot: Bot, ada: Person, name: str
 ) -> None:
     """Each broken rule is a 400 with Telegram's sentence, and the chat stays as it was."""
     attempt, sentence = REFUSED[name]
@@ -213,7 +213,7 @@ async def test_it_refuses_what_telegram_refuses(
     with pytest.raises(BadRequest):
         await attempt(bot, ada.id)
 
-    assert world.calls[-1].error == f"Bad Request: {sentence}"
+    assert server.calls[-1].error == f"Bad Request: {sentence}"
     assert ada.chat.from_bot == []
 
 
@@ -262,27 +262,27 @@ async def test_entities_follow_the_trimmed_text(bot: Bot, ada: Person) -> None:
     assert len(many.entities) == 100
 
 
-async def test_tokens_and_methods(world: FakeTelegram) -> None:
+async def test_tokens_and_methods(server: FakeTelegram) -> None:
     """An unknown token is 401, a malformed one and an unknown method are 404."""
     for token in ("123:unknown", "malformed"):
-        stranger = connected(world, token)
+        stranger = connected(server, token)
         with pytest.raises(InvalidToken):
             await stranger.initialize()
         await stranger.shutdown()
     async with aiohttp.ClientSession() as http:
         answers = []
-        for path in ("bot1:x/getMe", "botx/getMe", f"bot{world.token}/fly", f"bot{world.token}/GETME"):
-            async with http.get(f"{world.url}/{path}") as response:
+        for path in ("bot1:x/getMe", "botx/getMe", f"bot{server.token}/fly", f"bot{server.token}/GETME"):
+            async with http.get(f"{server.url}/{path}") as response:
                 answers.append((response.status, (await response.json()).get("description")))
     assert answers == [
         (401, "Unauthorized"), (404, "Not Found"), (404, "Not Found: method not found"), (200, None),
     ]  # fmt: skip
-    assert len(world.strangers) == 4
+    assert len(server.strangers) == 4
 
 
-async def test_parameters_come_in_every_wrapping(world: FakeTelegram, ada: Person) -> None:
+async def test_parameters_come_in_every_wrapping(server: FakeTelegram, ada: Person) -> None:
     """Query, form, JSON and multipart mean the same."""
-    url = f"{world.url}/bot{world.token}/sendMessage"
+    url = f"{server.url}/bot{server.token}/sendMessage"
     values = {"chat_id": str(ada.id), "text": "42", "entities": '[{"type":"bold","offset":0,"length":2}]'}
     nested = {"chat_id": ada.id, "text": "42", "entities": [{"type": "bold", "offset": 0, "length": 2}]}
     multipart = aiohttp.FormData(values, default_to_multipart=True)
@@ -294,4 +294,4 @@ async def test_parameters_come_in_every_wrapping(world: FakeTelegram, ada: Perso
 
     shown = [(message.text, message.entities[0]["type"]) for message in ada.chat.from_bot]
     assert shown == [("42", "bold")] * 4
-    assert all(call.params == nested for call in world.calls)
+    assert all(call.params == nested for call in server.calls)

@@ -37,23 +37,23 @@ def durations_are_timedeltas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[FakeTelegram]:
-    async with FakeTelegram() as world:
-        yield world
+async def server() -> AsyncIterator[FakeTelegram]:
+    async with FakeTelegram() as server:
+        yield server
 
 
 @pytest.fixture
-async def bot(world: FakeTelegram) -> AsyncIterator[Bot]:
-    async with connected(world) as bot:
+async def bot(server: FakeTelegram) -> AsyncIterator[Bot]:
+    async with connected(server) as bot:
         yield bot
 
 
 @pytest.fixture
-def ada(world: FakeTelegram) -> Person:
-    return newcomer(world)
+def ada(server: FakeTelegram) -> Person:
+    return newcomer(server)
 
 
-async def test_an_edit_must_change_something(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_an_edit_must_change_something(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """Text, entities and buttons as they were: refused, also when only space was added at the end."""
     sent = await bot.send_message(ada.id, "Hello", reply_markup=keyboard("Go", callback_data="go"))
 
@@ -62,7 +62,7 @@ async def test_an_edit_must_change_something(world: FakeTelegram, bot: Bot, ada:
             await bot.edit_message_text(
                 text, ada.id, sent.message_id, reply_markup=keyboard("Go", callback_data="go")
             )
-        assert world.calls[-1].error == NOT_MODIFIED
+        assert server.calls[-1].error == NOT_MODIFIED
     await bot.edit_message_text("Hello", ada.id, sent.message_id)
     with pytest.raises(BadRequest, match="not modified"):
         await bot.edit_message_reply_markup(ada.id, sent.message_id)
@@ -96,7 +96,7 @@ async def test_the_chat_shows_what_a_person_sees(bot: Bot, ada: Person) -> None:
     assert sent.reply_to_message is None
 
 
-async def test_a_photo_has_a_caption_and_no_text(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_a_photo_has_a_caption_and_no_text(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """Its caption is edited as a caption only."""
     sent = await bot.send_photo(ada.id, picture(), caption="teal")
     with pytest.raises(BadRequest, match="There is no text in the message to edit"):
@@ -137,7 +137,7 @@ async def test_commands_by_scope_and_language(bot: Bot, ada: Person) -> None:
     assert list(await bot.get_my_commands(scope=BotCommandScopeAllGroupChats())) == []
 
 
-async def test_files_go_both_ways(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_files_go_both_ways(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """A document and a photo are downloaded by their ids; what a bot sends is there whole."""
     await ada.sends_document(b"a,b\n1,2\n", "table.csv", "the table")
     await ada.sends_photo(picture())
@@ -157,7 +157,7 @@ async def test_files_go_both_ways(world: FakeTelegram, bot: Bot, ada: Person) ->
     assert [(file.name, file.data) for file in files] == [("report.txt", b"report")] * 2
 
 
-async def test_files_too_large(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_files_too_large(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """20 MB down and 50 MB up."""
     await ada.sends_document(b"", "film.mkv", size=20 * 2**20 + 1)
     message = (await bot.get_updates())[0].message
@@ -181,9 +181,9 @@ async def test_an_album_and_a_paste_are_several_messages(bot: Bot, ada: Person) 
     assert len(pieces) == 3 and " ".join(pieces) == long.strip()
 
 
-async def test_replies_quotes_edits_and_mentions(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_replies_quotes_edits_and_mentions(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """What a person's client adds to a message reaches the bot."""
-    bob = world.person(first_name="Bob")
+    bob = server.person(first_name="Bob")
     await bot.send_message(ada.id, "The sky is blue.")
     asked = await ada.says(
         "Bob, why?", reply_to=ada.chat.from_bot[0], quote="blue", mentions={"Bob": bob.user}
@@ -199,9 +199,9 @@ async def test_replies_quotes_edits_and_mentions(world: FakeTelegram, bot: Bot, 
     assert edited.edited_message.edit_date
 
 
-async def test_topics_are_places_of_their_own(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_topics_are_places_of_their_own(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """A forum's messages name their topic; the General topic has no number that could be sent to."""
-    forum = world.supergroup("Team", ada, forum=True)
+    forum = server.supergroup("Team", ada, forum=True)
     billing = forum.topic("Billing")
     await ada.says("Hi", chat=forum, thread=billing)
     await ada.says("Hi all", chat=forum)
@@ -223,10 +223,10 @@ async def test_topics_are_places_of_their_own(world: FakeTelegram, bot: Bot, ada
 
 
 async def test_a_reply_in_a_supergroup_names_a_thread_that_is_no_topic(
-    world: FakeTelegram, bot: Bot, ada: Person
+    server: FakeTelegram, bot: Bot, ada: Person
 ) -> None:
     """message_thread_id alone does not mean a topic."""
-    team = world.supergroup("Team", ada)
+    team = server.supergroup("Team", ada)
     first = await ada.says("Hi", chat=team)
     await ada.says("Anybody?", chat=team, reply_to=first)
     message = (await bot.get_updates())[-1].message
@@ -236,9 +236,9 @@ async def test_a_reply_in_a_supergroup_names_a_thread_that_is_no_topic(
 
 async def test_privacy_mode_hides_what_is_not_for_the_bot() -> None:
     """In a group: commands, mentions and replies to the bot; an administrator reads everything."""
-    async with FakeTelegram(reads_everything=False) as world, connected(world) as bot:
-        ada = world.person()
-        team = world.supergroup("Team", ada)
+    async with FakeTelegram(reads_everything=False) as server, connected(server) as bot:
+        ada = server.person()
+        team = server.supergroup("Team", ada)
         spoken = (await bot.send_message(team.id, "I am here")).message_id
         own = team.find(spoken)
         await ada.says("chatter", chat=team)
@@ -246,20 +246,20 @@ async def test_privacy_mode_hides_what_is_not_for_the_bot() -> None:
         await ada.says("/help@other_bot", chat=team)
         await ada.says("hey @Hermes_Bot", chat=team)
         await ada.says("you", chat=team, reply_to=own)
-        world.add_to_group(team, world.bot, "administrator")
+        server.add_to_group(team, server.bot, "administrator")
         await ada.says("all of it", chat=team)
 
         heard = [u.message.text for u in await bot.get_updates() if u.message]
     assert heard == ["/help", "hey @Hermes_Bot", "you", "all of it"]
 
 
-async def test_places_a_bot_cannot_go(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_places_a_bot_cannot_go(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """Blocked, never met, kicked, left and moved away are different sentences."""
-    stranger = world.person(first_name="Eve")
-    kicked, left, moved = [world.group(title, ada) for title in ("A", "B", "C")]
-    world.kick(kicked, world.bot)
+    stranger = server.person(first_name="Eve")
+    kicked, left, moved = [server.group(title, ada) for title in ("A", "B", "C")]
+    server.kick(kicked, server.bot)
     await bot.leave_chat(left.id)
-    new = world.upgraded(moved)
+    new = server.upgraded(moved)
     await ada.blocks()
 
     for chat_id, sentence in {
@@ -280,11 +280,11 @@ async def test_places_a_bot_cannot_go(world: FakeTelegram, bot: Bot, ada: Person
     assert [change.new_chat_member.status for change in standings[-2:]] == ["kicked", "member"]
 
 
-async def test_members_and_chats_can_be_asked_for(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_members_and_chats_can_be_asked_for(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """The founder, a member, the bot, and somebody who is not there."""
-    bob, eve = world.person(first_name="Bob"), world.person(first_name="Eve")
-    team = world.supergroup("Team", ada, bob, forum=True)
-    world.add_to_group(team, world.bot, "administrator")
+    bob, eve = server.person(first_name="Bob"), server.person(first_name="Eve")
+    team = server.supergroup("Team", ada, bob, forum=True)
+    server.add_to_group(team, server.bot, "administrator")
 
     standings = [(await bot.get_chat_member(team.id, who)).status for who in (ada.id, bob.id, bot.id, eve.id)]
     assert standings == ["creator", "member", "administrator", "left"]
@@ -293,15 +293,15 @@ async def test_members_and_chats_can_be_asked_for(world: FakeTelegram, bot: Bot,
 
 
 async def test_a_bot_deletes_others_messages_only_where_it_may(
-    world: FakeTelegram, bot: Bot, ada: Person
+    server: FakeTelegram, bot: Bot, ada: Person
 ) -> None:
     """In a group only as administrator, and nothing older than two days."""
-    team = world.group("Team", ada)
+    team = server.group("Team", ada)
     message, old = await ada.says("Hi", chat=team), await ada.says("Old", chat=team)
     old.date -= 49 * 3600
     with pytest.raises(BadRequest, match="Message can't be deleted"):
         await bot.delete_message(team.id, message.id)
-    world.add_to_group(team, world.bot, "administrator")
+    server.add_to_group(team, server.bot, "administrator")
     await bot.delete_message(team.id, message.id)
     with pytest.raises(BadRequest, match="Message can't be deleted for everyone"):
         await bot.delete_message(team.id, old.id)
@@ -309,12 +309,12 @@ async def test_a_bot_deletes_others_messages_only_where_it_may(
     assert [message.text for message in team.messages] == ["Old"]
 
 
-async def test_two_bots_have_their_own_chats_and_updates(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_two_bots_have_their_own_chats_and_updates(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """The same person, two private chats; in a group both hear people and neither hears the other."""
-    second = world.add_bot("42:second", "second_bot")
-    async with connected(world, second.token) as other:
+    second = server.add_bot("42:second", "second_bot")
+    async with connected(server, second.token) as other:
         await ada.says("for the second", chat=ada.chat_with(second))
-        team = world.group("Team", ada, bots=[world.bot, second])
+        team = server.group("Team", ada, bots=[server.bot, second])
         await ada.says("for both", chat=team)
         await other.send_message(team.id, "I heard you")
         heard = [[u.message.text for u in await one.get_updates() if u.message] for one in (bot, other)]
@@ -323,7 +323,7 @@ async def test_two_bots_have_their_own_chats_and_updates(world: FakeTelegram, bo
     assert ada.chat.messages[-1].text == "Hi"
 
 
-async def test_waiting_for_the_answer(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_waiting_for_the_answer(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """A waiter wakes when the message comes or changes, and says what was there when nothing came."""
     asked = await ada.says("How much?")
     answer = asyncio.ensure_future(ada.chat.answer_after(asked))

@@ -32,20 +32,20 @@ def durations_are_timedeltas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[FakeTelegram]:
-    async with FakeTelegram() as world:
-        yield world
+async def server() -> AsyncIterator[FakeTelegram]:
+    async with FakeTelegram() as server:
+        yield server
 
 
 @pytest.fixture
-async def bot(world: FakeTelegram) -> AsyncIterator[Bot]:
-    async with connected(world) as bot:
+async def bot(server: FakeTelegram) -> AsyncIterator[Bot]:
+    async with connected(server) as bot:
         yield bot
 
 
 @pytest.fixture
-def ada(world: FakeTelegram) -> Person:
-    return newcomer(world)
+def ada(server: FakeTelegram) -> Person:
+    return newcomer(server)
 
 
 async def test_an_update_comes_until_it_is_confirmed(bot: Bot, ada: Person) -> None:
@@ -65,10 +65,10 @@ async def test_an_update_comes_until_it_is_confirmed(bot: Bot, ada: Person) -> N
     assert await bot.get_updates(offset=last[0].update_id + 1) == ()
 
 
-async def test_a_long_poll_wakes_for_an_update(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_a_long_poll_wakes_for_an_update(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """It waits with nothing to tell and ends with the first news."""
     poll = asyncio.create_task(bot.get_updates(timeout=30))
-    await world.called("getUpdates")
+    await server.called("getUpdates")
     await ada.says("/start@hermes_bot now")
 
     (update,) = await poll
@@ -90,11 +90,11 @@ async def test_optional_updates_come_when_asked_for(bot: Bot, ada: Person) -> No
     assert len(later) == 1
 
 
-async def test_a_second_poller_ends_the_first(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_a_second_poller_ends_the_first(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """The first one gets the conflict, the second one the update."""
     first = asyncio.create_task(bot.get_updates(timeout=30))
-    await world.called("getUpdates")
-    async with connected(world) as other:
+    await server.called("getUpdates")
+    async with connected(server) as other:
         second = asyncio.create_task(other.get_updates(timeout=30))
         with pytest.raises(Conflict, match="terminated by other getUpdates request; make sure that only one"):
             await first
@@ -126,7 +126,9 @@ class Hook:
         return runner, f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
 
 
-async def test_a_webhook_gets_the_updates_with_its_secret(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_a_webhook_gets_the_updates_with_its_secret(
+    server: FakeTelegram, bot: Bot, ada: Person
+) -> None:
     """Pushed in order, again after a failure; polling is refused meanwhile."""
     hook = Hook(failures=1)
     runner, url = await hook.listen()
@@ -146,35 +148,35 @@ async def test_a_webhook_gets_the_updates_with_its_secret(world: FakeTelegram, b
         ("s3cret", "two"),
     ]
     assert info.url == url and info.last_error_message == "Wrong response from the webhook: 502 Bad Gateway"
-    assert [update["message"]["text"] for update in world.bot.updates.dropped] == ["dropped"]
+    assert [update["message"]["text"] for update in server.bot.updates.dropped] == ["dropped"]
     assert not (await bot.get_webhook_info()).url
     await runner.cleanup()
 
 
-async def test_the_updater_polls_survives_and_resumes(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_the_updater_polls_survives_and_resumes(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """The SDK's own loop: out of order, twice, after a dropped poll, and over a restart of Telegram."""
     queue: asyncio.Queue[object] = asyncio.Queue()
     errors: list[TelegramError] = []
     async with Updater(bot, queue) as updater:
-        world.hold_updates()
+        server.hold_updates()
         first, _ = await ada.says("one"), await ada.says("two")
         await updater.start_polling(timeout=10, error_callback=errors.append)
-        world.release_updates(order=reversed)
+        server.release_updates(order=reversed)
         texts = [await _text(queue), await _text(queue)]
-        world.redeliver(first)
+        server.redeliver(first)
         texts.append(await _text(queue))
-        world.fail_next("getUpdates", Fault.drop())
+        server.fail_next("getUpdates", Fault.drop())
         await ada.says("three")
         texts.append(await _text(queue))
-        await world.go_down()
+        await server.go_down()
         await ada.says("four")
-        await world.come_back()
+        await server.come_back()
         texts.append(await _text(queue))
         await updater.stop()
 
     assert texts == ["two", "one", "one", "three", "four"]
     assert errors and all(isinstance(error, NetworkError) for error in errors)
-    assert world.bot.updates.pending == []
+    assert server.bot.updates.pending == []
 
 
 async def _text(queue: asyncio.Queue[object]) -> str | None:
@@ -184,39 +186,39 @@ async def _text(queue: asyncio.Queue[object]) -> str | None:
 
 
 async def test_too_fast_is_refused_with_the_seconds_to_wait(
-    world: FakeTelegram, bot: Bot, ada: Person
+    server: FakeTelegram, bot: Bot, ada: Person
 ) -> None:
     """A chat's pace is its own; in a group edits count; what was refused costs nothing."""
     now = 0.0
-    world.limits = Limits(chat=Pace(2, 10.0), group=Pace(3, 60.0), clock=lambda: now)
-    group = world.group("Team", ada)
+    server.limits = Limits(chat=Pace(2, 10.0), group=Pace(3, 60.0), clock=lambda: now)
+    group = server.group("Team", ada)
     sent = [await bot.send_message(group.id, text) for text in ("one", "two")]
 
     with pytest.raises(RetryAfter) as refused:
         await bot.edit_message_text("three", group.id, sent[0].message_id)
     assert refused.value.retry_after == timedelta(seconds=10)
-    assert world.calls[-1].error == "Too Many Requests: retry after 10"
+    assert server.calls[-1].error == "Too Many Requests: retry after 10"
     await bot.send_message(ada.id, "elsewhere")
     now = 10.5
     await bot.edit_message_text("three", group.id, sent[0].message_id)
     with pytest.raises(RetryAfter) as refused:
         await bot.send_message(group.id, "four")
     assert refused.value.retry_after == timedelta(seconds=50)
-    assert world.limits.refusals == 2
+    assert server.limits.refusals == 2
 
 
-async def test_planned_faults(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_planned_faults(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """An error and a drop leave the chat as it was; a lost acknowledgement does not."""
-    world.fail_next("sendMessage", Fault.flood(3), when=lambda call: call.text == "two")
-    world.fail_next("sendMessage", Fault.drop(), after=1)
-    world.fail_next("sendMessage", Fault.error(500, "Internal Server Error"), after=2)
+    server.fail_next("sendMessage", Fault.flood(3), when=lambda call: call.text == "two")
+    server.fail_next("sendMessage", Fault.drop(), after=1)
+    server.fail_next("sendMessage", Fault.error(500, "Internal Server Error"), after=2)
 
     await bot.send_message(ada.id, "one")
     with pytest.raises(RetryAfter):
         await bot.send_message(ada.id, "two")
     with pytest.raises(NetworkError):
         await bot.send_message(ada.id, "three")
-    world.fail_next("sendMessage", Fault.lost())
+    server.fail_next("sendMessage", Fault.lost())
     with pytest.raises(NetworkError):
         await bot.send_message(ada.id, "four")
     with pytest.raises(NetworkError, match="Internal Server Error"):
@@ -225,16 +227,16 @@ async def test_planned_faults(world: FakeTelegram, bot: Bot, ada: Person) -> Non
     assert ada.chat.texts == ["one", "four"]
 
 
-async def test_held_calls_show_edits_that_cross(world: FakeTelegram, bot: Bot, ada: Person) -> None:
+async def test_held_calls_show_edits_that_cross(server: FakeTelegram, bot: Bot, ada: Person) -> None:
     """Two edits of one message under way at once are noticed; of two messages they are fine."""
     first, second = [(await bot.send_message(ada.id, text)).message_id for text in ("a", "b")]
-    with world.hold("editMessageText") as held:
+    with server.hold("editMessageText") as held:
         edits = [asyncio.create_task(bot.edit_message_text("x", ada.id, one)) for one in (first, second)]
         await held.arrived(2)
-        assert (world.most_edits_in_flight, ada.chat.texts) == (1, ["a", "b"])
+        assert (server.most_edits_in_flight, ada.chat.texts) == (1, ["a", "b"])
         edits.append(asyncio.create_task(bot.edit_message_text("y", ada.id, second)))
         assert (await held.arrived(3)).text == "y"
-        assert world.most_edits_in_flight == 2
+        assert server.most_edits_in_flight == 2
     await asyncio.gather(*edits)
 
     assert ada.chat.texts == ["x", "y"]

@@ -54,15 +54,15 @@ async def _crashes(
     script: Script, then: Script, service: ChatService, file: Path | None = None
 ) -> list[CrashHarness]:
     """Yield a harness for each step at which a process can die, after the next process has finished."""
-    worlds: list[CrashHarness] = []
+    crashed: list[CrashHarness] = []
     while True:
         its_own = ChatService(limit=service.limit, can_edit=service.can_edit, pace=0.0)
-        harness = await CrashHarness.create(its_own, file=file and file / f"{len(worlds)}.db")
-        if not await harness.run(script, crash_at=len(worlds) + 1):
+        harness = await CrashHarness.create(its_own, file=file and file / f"{len(crashed)}.db")
+        if not await harness.run(script, crash_at=len(crashed) + 1):
             await harness.store.close()
-            return worlds
+            return crashed
         await harness.run(then)
-        worlds.append(harness)
+        crashed.append(harness)
 
 
 def _ghosts(messages: list[VisibleMessage]) -> list[VisibleMessage]:

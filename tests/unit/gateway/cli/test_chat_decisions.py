@@ -214,14 +214,14 @@ async def test_a_question_to_a_busy_chat_says_that_it_waits(attached: tuple[CliH
 
 async def test_with_the_agent_in_this_process(tmp_path: Path) -> None:
     """No gateway runs; `terminal` is turned on by hermes.yaml: asked at the prompt, denied in a pipe."""
-    async with FakeOpenAI() as world:
-        model = {"name": "openai/test", "base_url": world.base_url, "api_key": world.api_key}
+    async with FakeOpenAI() as server:
+        model = {"name": "openai/test", "base_url": server.base_url, "api_key": server.api_key}
         tools = {"enabled": ["terminal"], "sandbox": {"mode": sandboxed.MODE}}
         config = {"model": {**model, "context_length": 32_000}, "tools": tools}
         shell = Shell(tmp_path / "home", config)
         for _ in range(2):
-            world.reply(tool_calls=[Call("terminal", {"command": "echo $((6 * 7))", "timeout": 5})])
-            world.reply("So be it.")
+            server.reply(tool_calls=[Call("terminal", {"command": "echo $((6 * 7))", "timeout": 5})])
+            server.reply("So be it.")
         async with shell.terminal() as terminal:
             await terminal.until("›")
             terminal.type("Run it\r")
@@ -230,13 +230,13 @@ async def test_with_the_agent_in_this_process(tmp_path: Path) -> None:
             )
             terminal.type("o\r")
             await terminal.until("So be it.\n\n›")
-            assert without_marks(world.requests[-1].body["messages"][-1]["content"]) == "42\n[exit code 0]"
+            assert without_marks(server.requests[-1].body["messages"][-1]["content"]) == "42\n[exit code 0]"
             terminal.type("\x04")
             assert await terminal.ended() == 0
         asked = await shell.chat("-q", "Run it")
         assert asked.stdout == "So be it.\n"
         assert asked.stderr.startswith("denied: terminal command=echo $((6 * 7)) timeout=5.")
-        assert "did not allow" in world.requests[-1].body["messages"][-1]["content"]
+        assert "did not allow" in server.requests[-1].body["messages"][-1]["content"]
 
 
 def found_below(folder: Path, name: str) -> list[Path]:

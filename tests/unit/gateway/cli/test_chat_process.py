@@ -247,8 +247,8 @@ async def test_the_hermes_of_another_state_directory(home: Path, in_use: None, t
 
 async def test_the_agent_in_this_process(home: Path) -> None:
     """With no gateway running, chat is the agent: its history is there at the next start, its log in a file."""
-    async with FakeOpenAI() as world:
-        model = {"name": "openai/test", "base_url": world.base_url, "api_key": world.api_key}
+    async with FakeOpenAI() as server:
+        model = {"name": "openai/test", "base_url": server.base_url, "api_key": server.api_key}
         shell = Shell(home, {"model": {**model, "context_length": 32_000}})
         assert (await shell.chat("--chat", "main", stdin=b"one\n")).stdout == "You said: one\n"
         async with shell.terminal() as terminal:
@@ -261,7 +261,7 @@ async def test_the_agent_in_this_process(home: Path) -> None:
             await terminal.until("You said: two\n\n›")
             terminal.type("\x04")
             assert await terminal.ended() == 0
-        told = [message["content"] for message in world.requests[-1].body["messages"][1:]]
+        told = [message["content"] for message in server.requests[-1].body["messages"][1:]]
         assert told == ["one", "You said: one", "two"]
     assert "turn.done" in (home / "chat.log").read_text()
     assert stat.S_IMODE((home / "chat.log").stat().st_mode) == 0o600

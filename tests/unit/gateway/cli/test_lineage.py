@@ -298,30 +298,30 @@ def _beside(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 async def test_while_hermes_runs(tmp_path: Path) -> None:
     """In the chat /compress and /undo-compress; beside it the tree can be read, and `restore` points to the chat."""
     home = tmp_path / "home"
-    async with FakeOpenAI() as world:
-        model = {"name": "openai/test-model", "base_url": world.base_url, "api_key": world.api_key}
+    async with FakeOpenAI() as server:
+        model = {"name": "openai/test-model", "base_url": server.base_url, "api_key": server.api_key}
         config: dict[str, Any] = {"model": {**model, "context_length": 12_000}, **LIMITS}
         async with hermes(home, config) as process, WebClient.open(process.url, "kitchen") as ada:
             for number in range(6):
-                world.reply(text=f"Answer {number}: {LONG}")
+                server.reply(text=f"Answer {number}: {LONG}")
                 await ada.say(f"Question {number}: {LONG}")
-            before = world.requests[-1].body["messages"]
-            world.reply(text="## Goal\nTo test.")
+            before = server.requests[-1].body["messages"]
+            server.reply(text="## Goal\nTo test.")
             compressed = _notice(await ada.say("/compress"))
             assert compressed.startswith("Compressed: 12 -> "), compressed
-            world.reply(text="Fine.")
+            server.reply(text="Fine.")
             await ada.say("Go on.")
-            assert "To test." in str(world.requests[-1].body["messages"])
+            assert "To test." in str(server.requests[-1].body["messages"])
 
             refused = await asyncio.to_thread(_beside, home, "restore", "latest")
             assert refused.returncode == 1
             assert "Type /undo-compress in the chat" in refused.stderr
 
             assert re.match(r"Undone: \d+ -> 14 messages, ", _notice(await ada.say("/undo-compress")))
-            world.reply(text="All of it.")
+            server.reply(text="All of it.")
             await ada.say("What do you see?")
-            assert world.requests[-1].body["messages"][: len(before)] == before
-            assert world.refusals == []
+            assert server.requests[-1].body["messages"][: len(before)] == before
+            assert server.refusals == []
 
             tree = await asyncio.to_thread(_beside, home, "lineage", ada.conversation_id)
             reasons = [line.split(" · ")[1] for line in tree.stdout.splitlines()[2:]]

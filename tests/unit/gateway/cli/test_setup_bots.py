@@ -37,14 +37,14 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def telegram() -> AsyncIterator[FakeTelegram]:
-    async with FakeTelegram(token=TOKEN) as world:
-        yield world
+    async with FakeTelegram(token=TOKEN) as server:
+        yield server
 
 
 @pytest.fixture
-async def discord_world() -> AsyncIterator[FakeDiscord]:
-    async with FakeDiscord(token=DISCORD_TOKEN) as world:
-        yield world
+async def discord_server() -> AsyncIterator[FakeDiscord]:
+    async with FakeDiscord(token=DISCORD_TOKEN) as server:
+        yield server
 
 
 def configure(home: Path, *lines: str) -> Path:
@@ -54,11 +54,11 @@ def configure(home: Path, *lines: str) -> Path:
     return file
 
 
-def at(world: FakeTelegram | FakeDiscord) -> str:
+def at(server: FakeTelegram | FakeDiscord) -> str:
     """Where the bot's service is, as a line of the configuration."""
-    if isinstance(world, FakeTelegram):
-        return f"telegram: {{base_url: '{world.url}'}}"
-    return f"discord: {{api_base: '{world.api_base}', gateway_url: '{world.gateway_url}'}}"
+    if isinstance(server, FakeTelegram):
+        return f"telegram: {{base_url: '{server.url}'}}"
+    return f"discord: {{api_base: '{server.api_base}', gateway_url: '{server.gateway_url}'}}"
 
 
 def run_setup(*options: str, typed: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
@@ -71,7 +71,7 @@ def run_setup(*options: str, typed: str = "", **variables: str) -> subprocess.Co
 
 
 async def setup(*options: str, typed: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """The same while a world runs here."""
+    """The same while a server runs here."""
     return await asyncio.to_thread(run_setup, *options, typed=typed, **variables)
 
 
@@ -208,9 +208,9 @@ async def test_a_service_in_trouble(
     assert sentence in result.stdout
 
 
-async def test_an_address_that_is_no_bot_api(discord_world: FakeDiscord, private_home: Path) -> None:
+async def test_an_address_that_is_no_bot_api(discord_server: FakeDiscord, private_home: Path) -> None:
     """The setting to check is named."""
-    configure(private_home, f"telegram: {{base_url: '{discord_world.api_base}'}}")
+    configure(private_home, f"telegram: {{base_url: '{discord_server.api_base}'}}")
     result = await setup("--non-interactive", f"--telegram-token={TOKEN}")
     assert "gave an unexpected answer (HTTP 404); check `platforms.telegram.base_url`" in result.stdout
 
@@ -268,12 +268,12 @@ def test_the_shipped_file_gets_one_line(private_home: Path) -> None:
 # -- Discord -------------------------------------------------------------------------------------------------
 
 
-async def test_discord_step_by_step(discord_world: FakeDiscord, private_home: Path) -> None:
+async def test_discord_step_by_step(discord_server: FakeDiscord, private_home: Path) -> None:
     """Discord tells whose application it is, so Enter is enough to become its admin."""
-    file = configure(private_home, at(discord_world))
+    file = configure(private_home, at(discord_server))
     result = await setup("--only=discord", typed=f"{DISCORD_TOKEN}\n\n")
     assert result.returncode == 0, result.stdout + result.stderr
-    bot, owner = discord_world.bot, discord_world.guild.owner
+    bot, owner = discord_server.bot, discord_server.guild.owner
     invitation = (
         f"https://discord.com/oauth2/authorize?client_id={bot.id}&scope=bot+applications.commands"
         f"&permissions={PERMISSIONS}"
@@ -308,28 +308,28 @@ def test_the_invitation_asks_for_what_the_bot_needs() -> None:
 
 async def test_a_missing_intent(private_home: Path) -> None:
     """The token is good and kept; exit code 1, because without it the bot cannot connect."""
-    async with FakeDiscord(token=DISCORD_TOKEN, intents=Intent(0)) as world:
-        file = configure(private_home, at(world))
+    async with FakeDiscord(token=DISCORD_TOKEN, intents=Intent(0)) as server:
+        file = configure(private_home, at(server))
         result = await setup("--non-interactive", f"--discord-token={DISCORD_TOKEN}")
-        page = f"https://discord.com/developers/applications/{world.bot.id}/bot"
+        page = f"https://discord.com/developers/applications/{server.bot.id}/bot"
     assert result.returncode == 1
     assert f"its Message Content Intent is off. Switch it on at {page}" in result.stdout
     assert (await written(file)).platforms.discord.is_on
 
 
-async def test_a_refused_discord_token(discord_world: FakeDiscord, private_home: Path) -> None:
+async def test_a_refused_discord_token(discord_server: FakeDiscord, private_home: Path) -> None:
     """People paste the client secret; the sentence says where the token is."""
-    configure(private_home, at(discord_world))
+    configure(private_home, at(discord_server))
     result = await setup("--non-interactive", "--discord-token=THIS-MUST-NOT")
     assert result.returncode == 1
     assert "Discord does not know it. In the Developer Portal, under Bot, press Reset Token" in result.stdout
     assert not (private_home / ".env").exists()
 
 
-async def test_discord_in_trouble(discord_world: FakeDiscord, private_home: Path) -> None:
+async def test_discord_in_trouble(discord_server: FakeDiscord, private_home: Path) -> None:
     """Also when the first question went well."""
-    configure(private_home, at(discord_world))
-    discord_world.fail_next("get_application", DiscordFault.error(503))
+    configure(private_home, at(discord_server))
+    discord_server.fail_next("get_application", DiscordFault.error(503))
     result = await setup("--non-interactive", f"--discord-token={DISCORD_TOKEN}")
     assert result.returncode == 0
     assert "is busy or failing (HTTP 503)" in result.stdout
@@ -339,10 +339,10 @@ async def test_discord_in_trouble(discord_world: FakeDiscord, private_home: Path
 
 
 async def test_everything_in_one_go(
-    telegram: FakeTelegram, discord_world: FakeDiscord, private_home: Path
+    telegram: FakeTelegram, discord_server: FakeDiscord, private_home: Path
 ) -> None:
     """The model, then each bot if it is wanted."""
-    file = configure(private_home, at(telegram), at(discord_world))
+    file = configure(private_home, at(telegram), at(discord_server))
     typed = f"embedded\ny\n{TOKEN}\n1001\ny\n{DISCORD_TOKEN}\nnone\n"
     # Not asking the embedded model for a word: it takes seconds to load.
     result = await setup("--offline", typed=typed)

@@ -30,30 +30,30 @@ async def configured(folder: Path, config: ModelConfig) -> AsyncIterator[Command
         await llm.close()
 
 
-def at(world: FakeOpenAI, *fallbacks: str) -> ModelConfig:
-    key = SecretStr(world.api_key)
+def at(server: FakeOpenAI, *fallbacks: str) -> ModelConfig:
+    key = SecretStr(server.api_key)
     listed = tuple(ModelChoice(name=name) for name in fallbacks)
-    return ModelConfig(name="openai/big", base_url=world.base_url, api_key=key, fallbacks=listed)
+    return ModelConfig(name="openai/big", base_url=server.base_url, api_key=key, fallbacks=listed)
 
 
 @pytest.mark.parametrize("wanted", ["openai/small", "small", "openai/unlisted"])
 async def test_models_at_the_configured_address(tmp_path: Path, wanted: str) -> None:
     """A model without its own server is called at the server of the main one, with the same key."""
-    async with FakeOpenAI() as world, configured(tmp_path, at(world, "openai/small")) as harness:
+    async with FakeOpenAI() as server, configured(tmp_path, at(server, "openai/small")) as harness:
         assert "Also set up: `openai/small`" in await harness.say("/model")
         assert "answers in this conversation from now on" in await harness.say(f"/model {wanted}")
         await harness.say("Hello.")
-        assert world.requests[-1].body["model"] == wanted.removeprefix("openai/")
+        assert server.requests[-1].body["model"] == wanted.removeprefix("openai/")
         assert f"`openai/{wanted.removeprefix('openai/')}`" in await harness.say("/model")
 
 
 async def test_a_name_the_provider_does_not_know(tmp_path: Path) -> None:
     """The answer shows the provider's reason, and the old model stays."""
-    async with FakeOpenAI(models=["big"]) as world, configured(tmp_path, at(world)) as harness:
+    async with FakeOpenAI(models=["big"]) as server, configured(tmp_path, at(server)) as harness:
         told = await harness.say("/model openai/bigger")
         assert told.startswith("The model was not switched: `openai/bigger` cannot be used here.")
         await harness.say("Hello.")
-        assert world.requests[-1].body["model"] == "big"
+        assert server.requests[-1].body["model"] == "big"
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ async def test_images_are_not_sent_to_a_model_that_cannot_see(tmp_path: Path) ->
     """They stay in the conversation."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     parts = ({"type": "text", "text": "What is this?"}, picture)
-    async with FakeOpenAI() as world:
-        config = at(world).model_copy(update={"name": "openai/gpt-4o-mini"})
+    async with FakeOpenAI() as server:
+        config = at(server).model_copy(update={"name": "openai/gpt-4o-mini"})
         async with configured(tmp_path, config) as harness:
             await harness.say("Hello.")
             await harness.store.sessions.append(
@@ -90,6 +90,6 @@ async def test_images_are_not_sent_to_a_model_that_cannot_see(tmp_path: Path) ->
             for model, seen in (("openai/gpt-3.5-turbo", False), ("default", True)):
                 assert "from now on" in await harness.say(f"/model {model}")
                 await harness.say("Well?")
-                sent = world.requests[-1].body["messages"]
+                sent = server.requests[-1].body["messages"]
                 assert (picture in sent[3]["content"]) is seen
                 assert parts[0] in sent[3]["content"]

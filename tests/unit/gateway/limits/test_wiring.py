@@ -9,7 +9,7 @@ from gateway.cli.doctor_checks_agent import limits as examined
 from gateway.config.schema import Config, LimitsConfig
 from gateway.limits import Limits
 from gateway.platforms.base import Finding
-from tests.support.web_harness import web_world
+from tests.support.web_harness import web_harness
 
 ASK = ChatRequest([{"role": "user", "content": "hi"}])
 
@@ -60,15 +60,15 @@ def test_doctor_warns_of_prices_that_nobody_knows() -> None:
 
 async def test_the_page_is_told_when_it_sends_too_much(tmp_path: Path) -> None:
     """With a status and a header that programs understand; `/stop` still gets through, and nothing is stored."""
-    async with web_world(tmp_path) as world:
-        world.gateway.limits = Limits(LimitsConfig(owner_messages_per_minute=2), world.store.sessions)
-        chat = await world.open()
-        path = f"{world.url}/api/conversations/{chat.id}/messages"
+    async with web_harness(tmp_path) as harness:
+        harness.gateway.limits = Limits(LimitsConfig(owner_messages_per_minute=2), harness.store.sessions)
+        chat = await harness.open()
+        path = f"{harness.url}/api/conversations/{chat.id}/messages"
         for _ in range(2):
             await chat.ask("hi")
-        async with world.http.post(path, json={"text": "hi"}) as response:
+        async with harness.http.post(path, json={"text": "hi"}) as response:
             assert response.status == 429 and 1 <= int(response.headers["Retry-After"]) <= 30
             assert "Hermes accepts 2 a minute" in (await response.json())["error"]
-        async with world.http.post(path, json={"text": "/stop"}) as response:
+        async with harness.http.post(path, json={"text": "/stop"}) as response:
             assert response.status == 202
         assert len(await chat.transcript()) == 4

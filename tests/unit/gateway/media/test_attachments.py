@@ -202,23 +202,23 @@ async def close_client() -> AsyncIterator[None]:
 @pytest.mark.usefixtures("close_client")
 async def test_voice_is_transcribed(tmp_path: Path) -> None:
     """The real client transcribes it over a socket."""
-    async with FakeTranscription.open("Buy milk.") as world:
+    async with FakeTranscription.open("Buy milk.") as server:
         settings = TranscriptionConfig(
-            model="openai/whisper-1", base_url=world.url, api_key=SecretStr("test-key")
+            model="openai/whisper-1", base_url=server.url, api_key=SecretStr("test-key")
         )
         recording = attachment("v.ogg", b"OggS...", "audio/ogg", "voice")
         result = await read_attachments(tmp_path, recording, transcriber=transcriber(settings))
     assert result.paragraphs == ["[Voice message, transcribed automatically:]\nBuy milk."]
-    assert world.heard == [("v.ogg", b"OggS...")]
+    assert server.heard == [("v.ogg", b"OggS...")]
 
 
 @pytest.mark.usefixtures("close_client")
 async def test_a_transcription_that_fails(tmp_path: Path) -> None:
     """The message still arrives, with the reason."""
-    async with FakeTranscription.open() as world:
-        world.status = 400
+    async with FakeTranscription.open() as server:
+        server.status = 400
         settings = TranscriptionConfig(
-            model="openai/whisper-1", base_url=world.url, api_key=SecretStr("test-key")
+            model="openai/whisper-1", base_url=server.url, api_key=SecretStr("test-key")
         )
         recording = attachment("v.ogg", b"OggS", "audio/ogg", "voice")
         result = await read_attachments(tmp_path, recording, transcriber=transcriber(settings))

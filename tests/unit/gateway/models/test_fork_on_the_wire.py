@@ -28,10 +28,10 @@ def _bare(value: Any) -> Any:
 
 async def test_a_fork_extends_the_cached_prefix(tmp_path: Path) -> None:
     """The summary request is the last request with an instruction behind it; most of it is read at a tenth."""
-    async with FakeAnthropic() as world:
+    async with FakeAnthropic() as server:
         llm = LiteLLMClient(
             "anthropic/claude-sonnet-4-5", context_length=WINDOW, supports_tools=True,
-            api_key=world.api_key, base_url=world.base_url,
+            api_key=server.api_key, base_url=server.base_url,
         )  # fmt: skip
         store = await temporary_store()
         agent = make_agent(
@@ -39,16 +39,16 @@ async def test_a_fork_extends_the_cached_prefix(tmp_path: Path) -> None:
         )
         conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
         for number in range(10):
-            world.reply(chunks=[f"Answer {number}. ", "detail " * 150])
+            server.reply(chunks=[f"Answer {number}. ", "detail " * 150])
             turn = Turn(conversation, Message("user", f"Question {number}. " + "word " * 150), tmp_path)
             assert [event async for event in agent.run(turn)]
-        world.reply(text="## Goal\nTo test the fork.")
+        server.reply(text="## Goal\nTo test the fork.")
         live = await agent.open(conversation)
         outcome = await agent.auto_compaction.compactor.compact(live, "command")
         await llm.close()
     assert outcome.compacted, outcome.detail
     assert "To test the fork." in "".join(message.content for message in live.history)
-    last_turn, summary = world.requests[-2:]
+    last_turn, summary = server.requests[-2:]
     before, after = _bare(last_turn.body["messages"]), _bare(summary.body["messages"])
     assert after[: len(before)] == before
     assert _bare(summary.body["system"]) == _bare(last_turn.body["system"])

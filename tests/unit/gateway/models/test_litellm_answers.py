@@ -19,7 +19,7 @@ LONG_SYSTEM = "Rule. " * 1500
 
 async def test_text_arrives_in_pieces(route: Route) -> None:
     """Each piece is passed on as it comes, and the completion holds them all."""
-    route.world.reply(chunks=["Good ", "morning", " to you."])
+    route.server.reply(chunks=["Good ", "morning", " to you."])
     pieces, completion = await collect(route.client.stream(ask()))
     assert [piece for piece in pieces if piece] == ["Good ", "morning", " to you."]
     assert completion.text == "Good morning to you."
@@ -28,19 +28,19 @@ async def test_text_arrives_in_pieces(route: Route) -> None:
 
 async def test_text_in_one_piece(route: Route) -> None:
     """`complete` asks without streaming."""
-    route.world.reply("Good morning.")
+    route.server.reply("Good morning.")
     completion = await route.client.complete(ask())
     assert (completion.text, completion.finish_reason) == ("Good morning.", "stop")
-    assert "stream" not in route.world.requests[0].body
+    assert "stream" not in route.server.requests[0].body
 
 
 async def test_usage_is_what_the_server_counted(route: Route) -> None:
     """Streamed or not, the tokens are the provider's own, with a price from litellm's table."""
-    route.world.reply("Good morning.")
-    route.world.reply("Good morning.")
+    route.server.reply("Good morning.")
+    route.server.reply("Good morning.")
     _, streamed = await collect(route.client.stream(ask()))
     whole = await route.client.complete(ask())
-    counted = route.world.requests[0].usage
+    counted = route.server.requests[0].usage
     assert streamed.usage.prompt_tokens == counted.get("prompt_tokens", counted.get("input_tokens"))
     assert streamed.usage.completion_tokens == 4
     assert whole.usage == streamed.usage
@@ -60,7 +60,7 @@ async def test_a_model_without_a_known_price_costs_none(route: Route) -> None:
 async def test_parallel_tool_calls(route: Route, streamed: bool) -> None:
     """Two calls in one answer keep their order, ids and arguments, beside the text before them."""
     calls = [Call("weather", city, id=f"call_{n}") for n, city in enumerate(CITIES)]
-    route.world.reply("Let me look.", tool_calls=calls)
+    route.server.reply("Let me look.", tool_calls=calls)
     request = ask(tools=True)
     answer = (
         (await collect(route.client.stream(request)))[1] if streamed else await route.client.complete(request)
@@ -75,7 +75,7 @@ async def test_parallel_tool_calls(route: Route, streamed: bool) -> None:
 
 async def test_arguments_in_single_characters(route: Route) -> None:
     """However small the pieces are, they are joined in order."""
-    route.world.reply(tool_calls=[Call("weather", list('{"city": "Zürich"}'))])
+    route.server.reply(tool_calls=[Call("weather", list('{"city": "Zürich"}'))])
     _, completion = await collect(route.client.stream(ask(tools=True)))
     assert completion.tool_calls[0].arguments == '{"city": "Zürich"}'
 
@@ -83,14 +83,14 @@ async def test_arguments_in_single_characters(route: Route) -> None:
 async def test_interleaved_calls_are_told_apart() -> None:
     """Pieces of two calls that arrive in turns go to the call with their index."""
     async with open_route(FakeOpenAI) as route:
-        route.world.reply(tool_calls=[Call("weather", city) for city in CITIES], interleave=True)
+        route.server.reply(tool_calls=[Call("weather", city) for city in CITIES], interleave=True)
         _, completion = await collect(route.client.stream(ask(tools=True)))
     assert [call.arguments for call in completion.tool_calls] == ['{"city": "Oslo"}', '{"city": "Ulan-Ude"}']
 
 
 async def test_broken_arguments_reach_the_caller_as_they_are(route: Route) -> None:
     """Broken JSON is for the loop to explain to the model, not for the client to repair."""
-    route.world.reply(tool_calls=[Call("weather", '{"city": "Os')])
+    route.server.reply(tool_calls=[Call("weather", '{"city": "Os')])
     _, completion = await collect(route.client.stream(ask(tools=True)))
     assert completion.tool_calls[0].arguments == '{"city": "Os'
 
@@ -105,14 +105,14 @@ async def test_a_history_with_broken_arguments_is_accepted(route: Route) -> None
             {"role": "tool", "tool_call_id": "call_1", "content": "The arguments are not valid JSON."},
         ]
     )
-    route.world.reply("I will try again.")
+    route.server.reply("I will try again.")
     assert (await route.client.complete(request)).text == "I will try again."
-    assert not route.world.refusals
+    assert not route.server.refusals
 
 
 async def test_a_call_without_arguments_has_an_empty_object(route: Route) -> None:
     """Some models send nothing at all for a tool without parameters."""
-    route.world.reply(tool_calls=[Call("weather", [])])
+    route.server.reply(tool_calls=[Call("weather", [])])
     _, completion = await collect(route.client.stream(ask(tools=True)))
     assert completion.tool_calls[0].arguments == "{}"
 
@@ -120,17 +120,17 @@ async def test_a_call_without_arguments_has_an_empty_object(route: Route) -> Non
 async def test_the_limit_on_tokens_is_passed_on(route: Route) -> None:
     """An answer stopped by `max_tokens` says so; the request's limit wins over the configured one."""
     client = route.another_client(max_tokens=500)
-    route.world.reply("word " * 100)
+    route.server.reply("word " * 100)
     short = await client.complete(ask(max_tokens=5))
     assert (short.finish_reason, short.usage.completion_tokens) == ("length", 5)
     await client.complete(ask())
-    assert [seen.body["max_tokens"] for seen in route.world.requests] == [5, 500]
+    assert [seen.body["max_tokens"] for seen in route.server.requests] == [5, 500]
     await client.close()
 
 
 async def test_a_filtered_answer_says_so(route: Route) -> None:
     """A refusal by the provider's filter is not a normal stop."""
-    route.world.reply("I cannot", finish="content_filter")
+    route.server.reply("I cannot", finish="content_filter")
     assert (await collect(route.client.stream(ask())))[1].finish_reason == "content_filter"
 
 
@@ -138,7 +138,7 @@ async def test_tool_choice_none_is_passed_on(route: Route) -> None:
     """The tools stay in the request, for the sake of the cache, but the model may not call them."""
     await route.client.complete(ask(tools=True, tool_choice="none"))
     await route.client.complete(ask(tools=True))
-    forbidden, free = (seen.body for seen in route.world.requests)
+    forbidden, free = (seen.body for seen in route.server.requests)
     assert forbidden["tool_choice"] in ("none", {"type": "none"})
     assert "tool_choice" not in free
     assert forbidden["tools"] == free["tools"]
@@ -148,7 +148,7 @@ async def test_no_tools_for_a_model_that_cannot_call_them(route: Route) -> None:
     """A model without tools is not told about any."""
     client = route.another_client(supports_tools=False)
     await client.complete(ask(tools=True, tool_choice="none"))
-    assert not {"tools", "tool_choice"} & route.world.requests[0].body.keys()
+    assert not {"tools", "tool_choice"} & route.server.requests[0].body.keys()
     await client.close()
 
 
@@ -173,7 +173,7 @@ async def test_markers_arrive_and_the_cache_is_reported() -> None:
         request = replace(request, messages=[{"role": "system", "content": [marked]}, *request.messages[1:]])
         _, first = await collect(route.client.stream(request))
         second = await route.client.complete(request)
-    assert route.world.requests[0].body["system"] == [marked]
+    assert route.server.requests[0].body["system"] == [marked]
     assert first.usage.cache_write_tokens > 2000 and first.usage.cache_read_tokens == 0
     assert second.usage.cache_read_tokens == first.usage.cache_write_tokens
     assert second.usage.cache_write_tokens == 0
@@ -202,9 +202,9 @@ async def test_a_key_from_the_environment_stays_at_home(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-environment")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-of-the-environment")
     client = route.another_client(api_key=None)
-    route.world.api_key = "not-needed"
+    route.server.api_key = "not-needed"
     await client.complete(ask())
-    assert "sk-secret" not in str(route.world.requests[0].headers)
+    assert "sk-secret" not in str(route.server.requests[0].headers)
     await client.close()
 
 
@@ -213,9 +213,9 @@ async def test_litellms_name_may_differ_from_ours(route: Route) -> None:
     client = route.another_client(model="house/brownie", litellm_model=route.client.model)
     completion = await client.complete(ask())
     assert completion.model == client.model == "house/brownie"
-    assert route.world.requests[0].body["model"] == route.client.model.partition("/")[2]
+    assert route.server.requests[0].body["model"] == route.client.model.partition("/")[2]
     await client.close()
 
 
 def _anthropic(route: Route) -> bool:
-    return isinstance(route.world, FakeAnthropic)
+    return isinstance(route.server, FakeAnthropic)

@@ -72,11 +72,11 @@ def test_loading_is_late_and_needs_no_network(tmp_path: Path) -> None:
 async def test_a_closed_client_does_not_disturb_the_others(route: Route) -> None:
     """litellm shares connections between clients; they stay open while one client is in use."""
     other = route.another_client()
-    route.world.hang("Once upon a time", after=2)
+    route.server.hang("Once upon a time", after=2)
     story = asyncio.create_task(collect(route.client.stream(ask())))
-    await route.world.waiting()
+    await route.server.waiting()
     await other.close()
-    route.world.release()
+    route.server.release()
     assert (await story)[1].text == "Once upon a time"
 
 
@@ -93,7 +93,7 @@ async def test_closing_leaves_nothing_behind(route: Route) -> None:
     before = asyncio.all_tasks()
     await collect(route.client.stream(ask()))
     await route.client.complete(ask())
-    route.world.drop("Once upon a time", after=2)
+    route.server.drop("Once upon a time", after=2)
     with pytest.raises(Exception, match="cut off"):
         await collect(route.client.stream(ask()))
     await route.client.close()
@@ -113,9 +113,9 @@ async def test_chunks_that_piled_up_leave_room_for_others(kind: type[ModelServer
             steps += 1
             await asyncio.sleep(0)
 
-    with kind(api_key=KEY).in_thread() as world:
-        world.reply(" ".join(str(number) for number in range(300)))
-        client = make_client(world)
+    with kind(api_key=KEY).in_thread() as server:
+        server.reply(" ".join(str(number) for number in range(300)))
+        client = make_client(server)
         await load_litellm()
         events = client.stream(ask())
         await anext(events)

@@ -32,24 +32,24 @@ async def told(llm: RetryingLLM, request: ChatRequest) -> tuple[str, Completion,
 
 async def test_bad_weather_before_the_answer(route: Route) -> None:
     """Overloaded, dropped, rate limited: then it answers, and nobody was asked more often than needed."""
-    route.world.fail(529)
-    route.world.drop()
-    route.world.fail(429, retry_after=1)
-    route.world.reply("Good morning.")
+    route.server.fail(529)
+    route.server.drop()
+    route.server.fail(429, retry_after=1)
+    route.server.reply("Good morning.")
     seen, completion, retries = await told(RetryingLLM([route.client]), ask())
     assert (seen, completion.text, retries) == ("Good morning.", "Good morning.", 3)
-    assert len(route.world.requests) == 4
+    assert len(route.server.requests) == 4
 
 
 @pytest.mark.parametrize("after", range(1, 6))
 async def test_a_cut_answer_is_continued_wherever_it_broke(route: Route, after: int) -> None:
     """The continuation is a request a strict server accepts, and the person reads one text."""
     words = ["Once upon", " a time", " there was", " a bear", "."]
-    route.world.cut(chunks=words, after=after)
-    route.world.reply(chunks=words[after:])
+    route.server.cut(chunks=words, after=after)
+    route.server.reply(chunks=words[after:])
     seen, completion, retries = await told(RetryingLLM([route.client]), ask())
     assert seen == completion.text == "Once upon a time there was a bear."
-    assert (retries, route.world.refusals) == (1, [])
+    assert (retries, route.server.refusals) == (1, [])
 
 
 async def test_a_cut_after_tool_results(route: Route) -> None:
@@ -66,22 +66,22 @@ async def test_a_cut_after_tool_results(route: Route) -> None:
             {"role": "tool", "tool_call_id": "call_1", "content": "Rain."},
         ]
     )
-    route.world.cut("It rains in Oslo. Let me", after=5)
-    route.world.reply(" also look at Bergen.", tool_calls=[Call("weather", {"city": "Bergen"})])
+    route.server.cut("It rains in Oslo. Let me", after=5)
+    route.server.reply(" also look at Bergen.", tool_calls=[Call("weather", {"city": "Bergen"})])
     seen, completion, _ = await told(RetryingLLM([route.client]), request)
     assert seen == completion.text == "It rains in Oslo. Let also look at Bergen."
     assert completion.tool_calls[0].arguments == '{"city": "Bergen"}'
-    assert route.world.refusals == []
+    assert route.server.refusals == []
 
 
 async def test_another_provider_goes_on() -> None:
     """A story begun by one provider is finished by the other, which gets its own form of the request."""
     async with open_route(FakeAnthropic) as first, open_route(FakeOpenAI) as second:
-        first.world.cut("Once upon a time", after=2)
-        first.world.fail(402)
-        second.world.reply(" a time.")
+        first.server.cut("Once upon a time", after=2)
+        first.server.fail(402)
+        second.server.reply(" a time.")
         llm = RetryingLLM([first.client, second.client])
         seen, completion, _ = await told(llm, ask(tools=True))
     assert seen == completion.text == "Once upon a time."
     assert (llm.model, completion.model) == (first.client.model, second.client.model)
-    assert second.world.requests[0].body["tools"] == [WEATHER]
+    assert second.server.requests[0].body["tools"] == [WEATHER]

@@ -36,9 +36,9 @@ async def put_away() -> AsyncIterator[None]:
 @pytest.mark.parametrize(("model", "is_free"), [("openai/house-model", True), ("openai/gpt-4.1-mini", False)])
 async def test_a_model_on_this_machine_is_free_unless_it_has_a_price(model: str, is_free: bool) -> None:
     """A name from the table could be a proxy here that somebody pays for elsewhere."""
-    async with FakeOpenAI() as world:
-        world.reply("Hi.")
-        llm = await asyncio.to_thread(build_llm, ModelSpec(model, world.base_url, "test-key"), keys={})
+    async with FakeOpenAI() as server:
+        server.reply("Hi.")
+        llm = await asyncio.to_thread(build_llm, ModelSpec(model, server.base_url, "test-key"), keys={})
         usage = (await llm.complete(ASK)).usage
         await llm.close()
     assert usage.cost_usd is not None and (usage.cost_usd == 0) == is_free
@@ -66,15 +66,15 @@ async def test_voice_is_paid_by_whoever_spoke() -> None:
     store = await temporary_store()
     conversation = await store.sessions.open_conversation(Address("telegram", "1"), person=ANNA)
     budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store.sessions).budget
-    async with FakeTranscription.open("Buy milk.") as world:
-        world.usage = {"type": "duration", "seconds": 90}
-        transcribe = PaidTranscriber(_transcriber(world), store.sessions, budget)
+    async with FakeTranscription.open("Buy milk.") as server:
+        server.usage = {"type": "duration", "seconds": 90}
+        transcribe = PaidTranscriber(_transcriber(server), store.sessions, budget)
         with spending_for(ANNA):
             for _ in range(2):
                 assert await transcribe("v.ogg", b"OggS", conversation) == "Buy milk."
             with pytest.raises(BudgetReached):
                 await transcribe("v.ogg", b"OggS", conversation)
-        assert len(world.heard) == 2
+        assert len(server.heard) == 2
     assert await store.sessions.spent(spender=ANNA) == Spent(pytest.approx(0.018))
 
 
@@ -99,9 +99,9 @@ async def test_voice_is_paid_by_whoever_spoke() -> None:
 )
 async def test_what_a_recording_costs(model: str, usage: dict[str, Any], cost: float) -> None:
     """In tokens, in seconds, and nothing where a model of one's own listens."""
-    async with FakeTranscription.open() as world:
-        world.usage = usage
-        heard = await _transcriber(world, model)("v.ogg", b"OggS")
+    async with FakeTranscription.open() as server:
+        server.usage = usage
+        heard = await _transcriber(server, model)("v.ogg", b"OggS")
     assert heard.usage.cost_usd == pytest.approx(cost)
 
 
@@ -111,9 +111,9 @@ async def test_silence_costs_as_much_as_words() -> None:
     store = await temporary_store()
     conversation = await store.sessions.open_conversation(Address("telegram", "1"), person=ANNA)
     budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store.sessions).budget
-    async with FakeTranscription.open(" ") as world:
-        world.usage = {"type": "duration", "seconds": 90}
-        transcribe = PaidTranscriber(_transcriber(world), store.sessions, budget)
+    async with FakeTranscription.open(" ") as server:
+        server.usage = {"type": "duration", "seconds": 90}
+        transcribe = PaidTranscriber(_transcriber(server), store.sessions, budget)
         with spending_for(ANNA), pytest.raises(ModelError, match="no speech"):
             await transcribe("v.ogg", b"OggS", conversation)
     assert await store.sessions.spent(spender=ANNA) == Spent(pytest.approx(0.009))
@@ -125,19 +125,19 @@ async def test_a_recording_that_nobody_waits_for() -> None:
     store, recording = await temporary_store(), b"OggS" * 250
     conversation = await store.sessions.open_conversation(Address("telegram", "1"), person=ANNA)
     budget = Limits(LimitsConfig(daily_usd_per_person=1.0), store.sessions).budget
-    async with FakeTranscription.open("Buy milk.") as world:
-        world.usage = {"type": "duration", "seconds": 30}
-        transcribe = PaidTranscriber(_transcriber(world), store.sessions, budget)
+    async with FakeTranscription.open("Buy milk.") as server:
+        server.usage = {"type": "duration", "seconds": 30}
+        transcribe = PaidTranscriber(_transcriber(server), store.sessions, budget)
         with spending_for(ANNA):
             await transcribe("v.ogg", recording, conversation)
-            world.until = asyncio.Event()
-            world.arrived.clear()
+            server.until = asyncio.Event()
+            server.arrived.clear()
             waiting = asyncio.create_task(transcribe("v.ogg", recording, conversation))
-            await asyncio.wait_for(world.arrived.wait(), 20)
+            await asyncio.wait_for(server.arrived.wait(), 20)
             waiting.cancel()
             await asyncio.wait([waiting])
-            world.until.set()
-            world.status = 400
+            server.until.set()
+            server.status = 400
             with pytest.raises(BadRequest):
                 await transcribe("v.ogg", recording, conversation)
     with spending_for(ANNA), pytest.raises(NetworkFailed):
@@ -146,5 +146,5 @@ async def test_a_recording_that_nobody_waits_for() -> None:
     assert (spent.reported, spent.assumed) == (pytest.approx(0.003), pytest.approx(0.003))
 
 
-def _transcriber(world: FakeTranscription, model: str = "openai/whisper-1") -> Transcriber:
-    return Transcriber(TranscriptionConfig(model=model, base_url=world.url, api_key=SecretStr("test-key")))
+def _transcriber(server: FakeTranscription, model: str = "openai/whisper-1") -> Transcriber:
+    return Transcriber(TranscriptionConfig(model=model, base_url=server.url, api_key=SecretStr("test-key")))

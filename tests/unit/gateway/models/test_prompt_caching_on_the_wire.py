@@ -60,7 +60,7 @@ async def look_up(ctx: ToolContext, topic: str) -> str:
 class Chat:
     """A conversation with the agent over a real socket; the same clock drives us and the provider's cache."""
 
-    world: ModelServer
+    server: ModelServer
     now: float = 0.0
     usage: list[Usage] = field(default_factory=list)
     agent: Agent = field(init=False)
@@ -85,13 +85,13 @@ class Chat:
         for question, steps in QUESTIONS.items():
             for topics in steps:
                 looks = [Call("look_up", {"topic": topic}) for topic in topics]
-                self.world.reply("Let me look.", tool_calls=looks)
-            self.world.reply(f"You asked me {len(question)} letters; here is the answer.")
+                self.server.reply("Let me look.", tool_calls=looks)
+            self.server.reply(f"You asked me {len(question)} letters; here is the answer.")
             await self.say(question)
 
     def bodies(self) -> list[dict[str, Any]]:
-        assert not self.world.refusals
-        return [seen.body for seen in self.world.requests]
+        assert not self.server.refusals
+        return [seen.body for seen in self.server.requests]
 
 
 @asynccontextmanager
@@ -99,17 +99,17 @@ async def open_chat(
     workspace: Path, strategy: Strategy, ttl: CacheTTL = "5m", *, at_openrouter: bool = False
 ) -> AsyncIterator[Chat]:
     holder: list[Chat] = []
-    world: ModelServer = (
+    server: ModelServer = (
         OpenRouterWorld(api_key=KEY, accepts_cache_control=True)
         if at_openrouter
         else FakeAnthropic(api_key=KEY, clock=lambda: holder[0].now)
     )
-    async with world:
-        holder.append(Chat(world, workspace=workspace))
+    async with server:
+        holder.append(Chat(server, workspace=workspace))
         model = "openrouter/anthropic/claude-sonnet-4.5" if at_openrouter else MODEL
         llm: LLMClient = LiteLLMClient(
             model,
-            base_url=world.base_url,
+            base_url=server.base_url,
             api_key=KEY,
             context_length=200_000,
             supports_tools=True,
@@ -177,7 +177,7 @@ async def test_reads_grow_and_the_bill_shrinks(tmp_path: Path, strategy: Strateg
     """Each request reads what the one before wrote; our usage is the provider's count, and it costs less."""
     async with open_chat(tmp_path, strategy) as chat:
         await chat.four_turns()
-        requests = chat.world.requests
+        requests = chat.server.requests
     reads = [read(seen) for seen in requests]
     writes = [seen.usage["cache_creation_input_tokens"] for seen in requests]
     assert reads[0] == 0
@@ -234,7 +234,7 @@ async def test_after_ten_minutes(tmp_path: Path, strategy: Strategy, ttl: CacheT
     async with open_chat(tmp_path, strategy, ttl) as chat:
         await chat.four_turns()
         await chat.say("Sorry, I was away.", after=600)
-        last = chat.world.requests[-1]
+        last = chat.server.requests[-1]
     assert chat.usage[-1].cache_read_tokens == read(last)
     assert (read(last) > chat.usage[-1].prompt_tokens / 2) is reads
 
@@ -253,8 +253,8 @@ async def test_the_markers_are_the_only_difference(tmp_path: Path) -> None:
 async def test_openrouter_gets_markers_inside_text_only(tmp_path: Path, strategy: Strategy) -> None:
     """Beside a message they hang or do not count, and an empty message with one would be refused."""
     async with open_chat(tmp_path, strategy, at_openrouter=True) as chat:
-        chat.world.reply(tool_calls=[Call("look_up", {"topic": "rules"})])
-        chat.world.reply("That is all.")
+        chat.server.reply(tool_calls=[Call("look_up", {"topic": "rules"})])
+        chat.server.reply("That is all.")
         await chat.say("Tell me about the rules.")
         await chat.say("Thank you.")
         bodies = chat.bodies()

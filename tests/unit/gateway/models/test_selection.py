@@ -108,43 +108,43 @@ def test_what_cannot_be_decided_says_what_to_write(spec: ModelSpec, advice: str)
 
 async def test_a_bare_name_is_asked_for_at_its_address() -> None:
     """The server gets the name without our prefix, and the limits apply."""
-    async with FakeOpenAI() as world:
-        spec = ModelSpec("my-model", base_url=world.base_url, api_key="test-key", context_length=4000)
+    async with FakeOpenAI() as server:
+        spec = ModelSpec("my-model", base_url=server.base_url, api_key="test-key", context_length=4000)
         async with built(spec, max_tokens=77) as llm:
             answer = await llm.complete(ChatRequest(HELLO.messages))
     assert answer.text == "You said: Hello"
     assert (llm.model, llm.context_length) == ("openai/my-model", 4000)
-    assert world.requests[0].body["model"] == "my-model"
-    assert world.requests[0].body["max_tokens"] == 77
+    assert server.requests[0].body["model"] == "my-model"
+    assert server.requests[0].body["max_tokens"] == 77
 
 
 async def test_a_providers_key_stays_with_the_provider() -> None:
     """A key from the environment is never sent to an address of one's own."""
-    async with FakeOpenAI(api_key="not-needed") as world:
-        spec = ModelSpec("my-model", base_url=world.base_url)
+    async with FakeOpenAI(api_key="not-needed") as server:
+        spec = ModelSpec("my-model", base_url=server.base_url)
         async with built(spec, keys={"OPENAI_API_KEY": "sk-real"}) as llm:
             assert (await llm.complete(HELLO)).text == "You said: Hello"
-    assert "sk-real" not in str(dict(world.requests[0].headers))
+    assert "sk-real" not in str(dict(server.requests[0].headers))
 
 
 async def test_ollama_is_asked_on_its_openai_route() -> None:
     """`ollama/...` needs no key, and its address no path."""
     async with (
-        FakeOpenAI(api_key="not-needed") as world,
-        built(ModelSpec("ollama/llama3.2", world.url)) as llm,
+        FakeOpenAI(api_key="not-needed") as server,
+        built(ModelSpec("ollama/llama3.2", server.url)) as llm,
     ):
         assert (await llm.complete(HELLO)).text == "You said: Hello"
         assert (llm.model, llm.context_length) == ("ollama/llama3.2", 4096)
-    assert world.requests[0].body["model"] == "llama3.2"
+    assert server.requests[0].body["model"] == "llama3.2"
 
 
 async def test_a_fallback_of_the_same_provider_shares_address_and_key() -> None:
     """Named by its id alone, it is found where the main model is."""
-    async with FakeOpenAI(models=["second"]) as world:
-        spec = ModelSpec("first", base_url=world.base_url, api_key="test-key")
+    async with FakeOpenAI(models=["second"]) as server:
+        spec = ModelSpec("first", base_url=server.base_url, api_key="test-key")
         async with built(spec, ModelSpec("second")) as llm:
             assert (await llm.complete(HELLO)).text == "You said: Hello"
-    assert [seen.body["model"] for seen in world.requests] == ["first", "second"]
+    assert [seen.body["model"] for seen in server.requests] == ["first", "second"]
 
 
 async def test_a_fallback_of_another_provider_gets_neither() -> None:

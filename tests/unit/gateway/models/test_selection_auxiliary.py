@@ -45,16 +45,16 @@ async def test_it_is_asked_where_the_main_model_is(
 ) -> None:
     """What people tell a server of one's own stays there, and the provider's key is not sent to it."""
     monkeypatch.setenv("OPENAI_API_KEY", "the-providers-own-key")
-    async with FakeOpenAI(api_key="the-house-key") as world:
+    async with FakeOpenAI(api_key="the-house-key") as server:
         model = ModelConfig.model_validate(
-            {"name": "openai/big", "base_url": world.base_url, "api_key": "the-house-key"}
+            {"name": "openai/big", "base_url": server.base_url, "api_key": "the-house-key"}
         )
         main, helper = await asyncio.to_thread(built, {"provider": provider, "model": name}, model)
         await helper.complete(HELLO)
         await helper.close()
         await main.close()
-        assert [seen.body["model"] for seen in world.requests] == ["small"]
-        assert world.requests[0].headers["Authorization"] == "Bearer the-house-key"
+        assert [seen.body["model"] for seen in server.requests] == ["small"]
+        assert server.requests[0].headers["Authorization"] == "Bearer the-house-key"
 
 
 @pytest.mark.parametrize(

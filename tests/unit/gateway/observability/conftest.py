@@ -9,6 +9,6 @@ from tests.support.metrics_harness import MetricsHarness, metrics_harness
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[MetricsHarness]:
-    async with metrics_harness(tmp_path) as world:
-        yield world
+async def harness(tmp_path: Path) -> AsyncIterator[MetricsHarness]:
+    async with metrics_harness(tmp_path) as harness:
+        yield harness

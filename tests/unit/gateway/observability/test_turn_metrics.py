@@ -25,11 +25,11 @@ from tests.support.metrics_harness import MetricsHarness
 from tests.support.stores import temporary_store
 
 
-async def test_a_turn_is_counted_with_its_times_and_tokens(world: MetricsHarness) -> None:
+async def test_a_turn_is_counted_with_its_times_and_tokens(harness: MetricsHarness) -> None:
     """One answer: outcome, three histograms, the model call, and nothing under way any more."""
-    chat = await world.open()
+    chat = await harness.open()
     await chat.ask("How is the weather?")
-    seen = await world.scraped()
+    seen = await harness.scraped()
     assert seen("hermes_turns_total", platform="web", outcome="answered") == 1
     for name in ("hermes_turn_seconds", "hermes_first_token_seconds", "hermes_wait_seconds"):
         assert seen(f"{name}_count", platform="web") == 1, name
@@ -39,21 +39,21 @@ async def test_a_turn_is_counted_with_its_times_and_tokens(world: MetricsHarness
     assert (seen("hermes_tokens_out_total", model="scripted/model") or 0) > 0
 
 
-async def test_every_way_out_has_its_name(world: MetricsHarness) -> None:
+async def test_every_way_out_has_its_name(harness: MetricsHarness) -> None:
     """A command, a failure and a stop are no answers, and a command is no turn to be timed."""
-    chat = await world.open()
+    chat = await harness.open()
     await chat.ask("/reset")
-    world.script.will(RateLimited())
+    harness.script.will(RateLimited())
     await chat.ask("Too much?")
     gate = Gate()
-    world.script.will(["One ", gate, "two"])
+    harness.script.will(["One ", gate, "two"])
     async with chat.watch() as events:
         await chat.send("Count!")
         await gate.reached.wait()
         assert await chat.stop()
         while not (await events.until("TurnDone", "TurnFailed"))[-1].get("stopped"):
             pass
-    seen = await world.scraped()
+    seen = await harness.scraped()
     outcomes = {
         outcome: seen("hermes_turns_total", platform="web", outcome=outcome)
         for outcome in ("answered", "command", "failed", "stopped", "interrupted")
@@ -65,57 +65,57 @@ async def test_every_way_out_has_its_name(world: MetricsHarness) -> None:
     assert seen("hermes_model_calls_total", outcome="stopped", **calls) == 1
 
 
-async def test_a_turn_that_a_stop_cuts_short_has_not_failed(world: MetricsHarness) -> None:
+async def test_a_turn_that_a_stop_cuts_short_has_not_failed(harness: MetricsHarness) -> None:
     """It goes on at the next start."""
-    chat, gate = await world.open(), Gate()
-    world.script.will([gate, "Never."])
+    chat, gate = await harness.open(), Gate()
+    harness.script.will([gate, "Never."])
     await chat.send("Wait")
     await gate.reached.wait()
-    await world.gateway.close()
-    seen = await world.scraped()
+    await harness.gateway.close()
+    seen = await harness.scraped()
     assert seen("hermes_turns_total", platform="web", outcome="interrupted") == 1
     assert seen("hermes_turns_total", platform="web", outcome="failed") == 0
     assert seen("hermes_turns_active", platform="web") == 0
 
 
-async def test_running_and_queued_messages(world: MetricsHarness) -> None:
+async def test_running_and_queued_messages(harness: MetricsHarness) -> None:
     """One answer is being written and two messages are queued."""
-    chat, gate = await world.open(), Gate()
-    world.script.will([gate, "Done."])
+    chat, gate = await harness.open(), Gate()
+    harness.script.will([gate, "Done."])
     await chat.send("First")
     await gate.reached.wait()
     await chat.send("Second")
     await chat.send("Third")
-    seen = await world.scraped()
+    seen = await harness.scraped()
     assert (seen("hermes_turns_active", platform="web"), seen("hermes_queue_depth")) == (1, 2)
     assert seen("hermes_inbox_messages", platform="web", state="waiting") == 3
     async with chat.watch() as events:
         gate.set()
         for _ in range(3):
             await events.until("TurnDone")
-    assert (await world.scraped())("hermes_wait_seconds_count", platform="web") == 3
+    assert (await harness.scraped())("hermes_wait_seconds_count", platform="web") == 3
 
 
-async def test_a_tool_that_does_not_exist_gets_no_label(world: MetricsHarness) -> None:
+async def test_a_tool_that_does_not_exist_gets_no_label(harness: MetricsHarness) -> None:
     """A model may call it by any name, even by what somebody said."""
-    world.script.will(
+    harness.script.will(
         [ToolCall("1", "look_up", '{"word": "tea"}'), ToolCall("2", "my secret wish", "{}")], "So."
     )
-    await (await world.open()).ask("Look it up")
-    seen = await world.scraped()
+    await (await harness.open()).ask("Look it up")
+    seen = await harness.scraped()
     assert seen("hermes_tool_calls_total", tool="look_up", outcome="ok") == 1
     assert seen("hermes_tool_calls_total", tool="other", outcome="failed") == 1
     assert "secret wish" not in seen.text
 
 
-async def test_a_compaction_is_counted_by_what_led_to_it(world: MetricsHarness) -> None:
+async def test_a_compaction_is_counted_by_what_led_to_it(harness: MetricsHarness) -> None:
     """Once there is nothing to compress, once there is."""
-    chat = await world.open()
+    chat = await harness.open()
     await chat.ask("/compress")
     for number in range(30):
         await chat.ask(f"Message {number} " + "and so on " * 300)
     await chat.ask("/compress")
-    seen = await world.scraped()
+    seen = await harness.scraped()
     assert seen("hermes_compactions_total", trigger="command", outcome="nothing") == 1
     assert seen("hermes_compactions_total", trigger="command", outcome="ok") == 1
     assert seen("hermes_compaction_seconds_count", trigger="command") == 2

@@ -69,8 +69,8 @@ async def test_the_built_in_engine_takes_over_loudly(tmp_path: Path, code: str |
     if code is not None:
         write_engine(home, code)
     async with (
-        FakeOpenAI() as world,
-        hermes(home, engine_config(world, "mine")) as process,
+        FakeOpenAI() as server,
+        hermes(home, engine_config(server, "mine")) as process,
         WebClient.open(process.url, "a") as client,
     ):
         assert (await client.say("hello"))[-1]["type"] == "TurnDone"
@@ -86,7 +86,7 @@ async def test_the_built_in_engine_takes_over_loudly(tmp_path: Path, code: str |
     shown = json.loads(running.stdout)
     assert shown["engine"] == "compressor"
     assert any(reason in notice for notice in shown["notices"])
-    assert not world.requests[0].body.get("tools")
+    assert not server.requests[0].body.get("tools")
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_the_checks_fail(private_home: Path, engine: str, words: list[str]) -> N
 
 def test_a_question_in_the_terminal_says_it_too(private_home: Path) -> None:
     private_home.mkdir()
-    with FakeOpenAI().in_thread() as world:
-        (private_home / "hermes.yaml").write_text(yaml.safe_dump(engine_config(world, "nosuch")))
+    with FakeOpenAI().in_thread() as server:
+        (private_home / "hermes.yaml").write_text(yaml.safe_dump(engine_config(server, "nosuch")))
         asked = run_hermes("chat", "-q", "hello", HERMES_CONFIG=str(private_home / "hermes.yaml"))
     assert asked.returncode == 0
     assert "`nosuch` cannot be used" in asked.stderr
@@ -137,7 +137,7 @@ async def test_a_second_registration_is_said_at_the_start(tmp_path: Path) -> Non
     write_plugin(home, ENGINE + REGISTER, "acme")
     folder = write_engine(home, ENGINE.replace('"mine"', '"sliding_window"'), "sliding_window")
     more: dict[str, Any] = {"plugins": {"enabled": ["zeta", "acme"]}}
-    async with FakeOpenAI() as world, hermes(home, engine_config(world, "mine", **more)) as process:
+    async with FakeOpenAI() as server, hermes(home, engine_config(server, "mine", **more)) as process:
         banner = "\n".join(process.output)
         async with WebClient.open(process.url, "a") as client:
             told = await status_of(client)

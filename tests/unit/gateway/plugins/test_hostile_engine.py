@@ -63,11 +63,11 @@ async def test_a_hostile_engine_cannot_hurt(tmp_path: Path, deed: str, methods: 
     write_engine(tmp_path / "home", "from .parts import Hostile\n", base=ENGINE + due, parts=code)
     said = [f"number {number} " + "word " * 100 for number in range(3)]
     async with (
-        FakeOpenAI(context_length=2_000) as world,
-        hermes(tmp_path / "home", engine_config(world, "mine")) as process,
+        FakeOpenAI(context_length=2_000) as server,
+        hermes(tmp_path / "home", engine_config(server, "mine")) as process,
         WebClient.open(process.url, "a") as client,
     ):
-        world.script(lambda seen: Reply("Noted."))
+        server.script(lambda seen: Reply("Noted."))
         events: list[dict[str, Any]] = []
         for text in (said[0], said[1], "/reset", said[2]):
             events += await client.say(text)

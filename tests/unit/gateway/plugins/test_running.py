@@ -64,22 +64,22 @@ async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> 
         more = {"plugins": {"enabled": ["acme"]}}
     answers = []
     async with (
-        FakeOpenAI(context_length=2_000) as world,
-        hermes(home, engine_config(world, "mine", **more)) as process,
+        FakeOpenAI(context_length=2_000) as server,
+        hermes(home, engine_config(server, "mine", **more)) as process,
         WebClient.open(process.url, "long") as long,
         WebClient.open(process.url, "short") as short,
     ):
-        world.script(lambda seen: Reply("Noted."))
+        server.script(lambda seen: Reply("Noted."))
         for number in range(4):
             assert (await long.say(f"number {number} " + "word " * 300))[-1]["type"] == "TurnDone"
-        assert not any("number 0" in text for text in contents(world.requests[-1]))
-        assert any("number 3" in text for text in contents(world.requests[-1]))
+        assert not any("number 0" in text for text in contents(server.requests[-1]))
+        assert any("number 3" in text for text in contents(server.requests[-1]))
         assert any("number 0" in message["content"] for message in await long.transcript()), "it is kept"
         for client in (long, short):
-            world.reply(tool_calls=[Call("sessions_seen", {})])
+            server.reply(tool_calls=[Call("sessions_seen", {})])
             assert (await client.say("How many?"))[-1]["type"] == "TurnDone"
-            answers.append(json.loads(without_marks(world.requests[-1].body["messages"][-1]["content"])))
-    assert [tool["function"]["name"] for tool in world.requests[0].body["tools"]] == ["sessions_seen"]
+            answers.append(json.loads(without_marks(server.requests[-1].body["messages"][-1]["content"])))
+    assert [tool["function"]["name"] for tool in server.requests[0].body["tools"]] == ["sessions_seen"]
     assert answers[0]["compactions"] >= 1 and answers[0]["seen"] >= 2
     assert answers[1] == {"seen": 1, "compactions": 0}
 
@@ -89,11 +89,11 @@ async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
     hint = "    def hint(self, messages):\n        return f'[xylophone {len(messages)}]'\n"
     write_engine(tmp_path / "home", ENGINE + hint)
     async with (
-        FakeOpenAI(context_length=2_000) as world,
-        hermes(tmp_path / "home", engine_config(world, "mine")) as process,
+        FakeOpenAI(context_length=2_000) as server,
+        hermes(tmp_path / "home", engine_config(server, "mine")) as process,
         WebClient.open(process.url, "a") as client,
     ):
-        world.script(lambda seen: Reply("Noted."))
+        server.script(lambda seen: Reply("Noted."))
         events = [*await client.say("first"), *await client.say("second")]
         shown = await client.transcript()
         async with (
@@ -101,11 +101,17 @@ async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
             http.get(f"{process.url}/c/{client.conversation_id}") as page,
         ):
             html = await page.text()
-    assert not any(request.refused for request in world.requests)
-    assert contents(world.requests[-1])[1:] == ["first", "[xylophone 2]", "Noted.", "second", "[xylophone 5]"]
+    assert not any(request.refused for request in server.requests)
+    assert contents(server.requests[-1])[1:] == [
+        "first",
+        "[xylophone 2]",
+        "Noted.",
+        "second",
+        "[xylophone 5]",
+    ]
     assert not any(
         key in message
-        for message in world.requests[-1].body["messages"]
+        for message in server.requests[-1].body["messages"]
         for key in ("message_id", "created_at")
     )
     assert [message["content"] for message in shown] == ["first", "Noted.", "second", "Noted."]
@@ -116,19 +122,19 @@ async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
 async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> None:
     """Thirty messages pass through a window for about six."""
     async with (
-        FakeOpenAI(context_length=2_000) as world,
-        hermes(tmp_path / "home", engine_config(world, "sliding_window")) as process,
+        FakeOpenAI(context_length=2_000) as server,
+        hermes(tmp_path / "home", engine_config(server, "sliding_window")) as process,
         WebClient.open(process.url, "long") as client,
     ):
-        world.script(lambda seen: Reply("Noted."))
+        server.script(lambda seen: Reply("Noted."))
         for number in range(30):
             events = await client.say(f"number {number} " + "word " * 200)
             assert events[-1]["type"] == "TurnDone", events[-1]
         said = [message["content"][:9] for message in await client.transcript() if message["role"] == "user"]
     assert len(said) == 30
-    assert not any(request.refused for request in world.requests)
-    assert max(len(request.body["messages"]) for request in world.requests) < 12
-    assert "left out to save space" in contents(world.requests[-1])[0]
+    assert not any(request.refused for request in server.requests)
+    assert max(len(request.body["messages"]) for request in server.requests) < 12
+    assert "left out to save space" in contents(server.requests[-1])[0]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +178,8 @@ def register(ctx):
     ctx.register_hook("turn_done", note)
 """
     folder = write_plugin(tmp_path / "home", code)
-    async with FakeOpenAI() as world:
-        settings = engine_config(world, "compressor", plugins={"enabled": ["acme"]})
+    async with FakeOpenAI() as server:
+        settings = engine_config(server, "compressor", plugins={"enabled": ["acme"]})
         async with hermes(tmp_path / "home", settings) as process, WebClient.open(process.url, "a") as client:
             await client.say("hello")
             await client.say("again")

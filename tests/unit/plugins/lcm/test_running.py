@@ -54,9 +54,9 @@ LCM = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ContractHarness]:
-    world = FakeOpenAI(context_length=WINDOW)
+    server = FakeOpenAI(context_length=WINDOW)
     different = {**LCM, "model": {"context_length": WINDOW}}
-    async with open_harness(tmp_path_factory.mktemp("lcm"), world, LogKeepingModel, different) as house:
+    async with open_harness(tmp_path_factory.mktemp("lcm"), server, LogKeepingModel, different) as house:
         await house.warms_up()
         yield house
 

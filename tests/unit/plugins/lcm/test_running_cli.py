@@ -19,10 +19,10 @@ FAILED = "The context engine failed; the conversation goes on, and the log says 
 
 
 @pytest.fixture
-def world() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI(context_length=WINDOW).in_thread() as world:
-        LogKeepingModel(world)
-        yield world
+def server() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI(context_length=WINDOW).in_thread() as server:
+        LogKeepingModel(server)
+        yield server
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def test_options_that_are_wrong(home: Path, options: dict[str, Any], sentence: s
     assert sentence in " ".join(hermes("plugins", "list").stdout.split())
 
 
-async def test_there_and_back(home: Path, world: FakeOpenAI) -> None:
+async def test_there_and_back(home: Path, server: FakeOpenAI) -> None:
     """`hermes backup` takes the engine's database along, and `hermes restore` brings it back."""
-    configured(home, with_lcm(world))
+    configured(home, with_lcm(server))
     for number in range(3):
         asked(f"Something to keep, {number}.")
     (conversation,) = stored.conversations(home)
@@ -104,9 +104,11 @@ def _damage(database: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_make_read_only, _damage])
-def test_a_database_that_cannot_be_used(home: Path, world: FakeOpenAI, spoil: Callable[[Path], None]) -> None:
+def test_a_database_that_cannot_be_used(
+    home: Path, server: FakeOpenAI, spoil: Callable[[Path], None]
+) -> None:
     """The person is answered all the same, and told once; the answer is kept where everything is kept."""
-    configured(home, with_lcm(world))
+    configured(home, with_lcm(server))
     asked("Before it happened.")
     spoil(home / "hermes-lcm.db")
     done = asked("And after it.")

@@ -35,22 +35,22 @@ QUESTION = "How deep is the well that Nkemelu measured?"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world() -> AsyncIterator[FakeOpenAI]:
-    async with FakeOpenAI(context_length=WINDOW) as world:
-        yield world
+async def server() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI(context_length=WINDOW) as server:
+        yield server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def process(
-    world: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory
+    server: FakeOpenAI, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[HermesProcess]:
-    async with hermes(tmp_path_factory.mktemp("lcm"), with_lcm(world)) as process:
+    async with hermes(tmp_path_factory.mktemp("lcm"), with_lcm(server)) as process:
         yield process
 
 
 @pytest.fixture
-def model(world: FakeOpenAI) -> Iterator[LogKeepingModel]:
-    model = LogKeepingModel(world)
+def model(server: FakeOpenAI) -> Iterator[LogKeepingModel]:
+    model = LogKeepingModel(server)
     model.forget()
     yield model
     assert model.refusals == []
@@ -112,9 +112,9 @@ async def test_a_hint_stays_where_it_is(process: HermesProcess, model: LogKeepin
     assert all("fathoms" in text for text in shown[1:3] + shown[4:])
 
 
-async def test_without_hints(world: FakeOpenAI, model: LogKeepingModel, tmp_path: Path) -> None:
+async def test_without_hints(server: FakeOpenAI, model: LogKeepingModel, tmp_path: Path) -> None:
     """`recall_hints: false`."""
-    running = hermes(tmp_path / "home", with_lcm(world, recall_hints=False))
+    running = hermes(tmp_path / "home", with_lcm(server, recall_hints=False))
     async with running as process, chat(process.url, "hint") as person:
         await long_ago(person)
         await person.say(QUESTION)

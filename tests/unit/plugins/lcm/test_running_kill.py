@@ -18,22 +18,22 @@ PLACES = ("between turns", "on command")
 async def test_killed_while_summarising(tmp_path: Path) -> None:
     """All is as before, goes on, and is compacted later; nothing is kept twice, and the graph is whole."""
     home = tmp_path / "home"
-    async with FakeOpenAI(context_length=WINDOW) as world:
-        model = LogKeepingModel(world)
+    async with FakeOpenAI(context_length=WINDOW) as server:
+        model = LogKeepingModel(server)
         model.holds_summaries = True
-        async with hermes(home, with_lcm(world)) as process:
+        async with hermes(home, with_lcm(server)) as process:
             for waiting, place in enumerate(PLACES, start=1):
                 async with chat(process.url, place) as person:
                     for number in range(3 if place == "between turns" else 2):
                         await person.say(page(number))
                     if place == "on command":
                         await person.send("/compress")
-                    await world.waiting(waiting)
+                    await server.waiting(waiting)
             assert await process.stop(signal.SIGKILL) == -signal.SIGKILL
             assert [lineage.splits for lineage in sound_lineages(home / "state.db").values()] == [0, 0]
 
             model.holds_summaries = False
-            world.release()
+            server.release()
             await process.restart()
             for place in PLACES:
                 async with chat(process.url, place) as person:
@@ -48,5 +48,5 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
                 assert await stored.agree(home, person.conversation_id)
     for conversation in stored.conversations(home):
         assert await stored.agree(home, conversation, at_the_end=True)
-    assert world.refusals == []
+    assert server.refusals == []
     sound_lineages(home / "state.db")

@@ -30,7 +30,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LcmToolsHarnes
 
 
 @pytest.fixture
-def own_world(tmp_path: Path) -> Iterator[LcmToolsHarness]:
+def own_harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
     with opened(tmp_path) as harness:
         yield harness
 
@@ -105,9 +105,9 @@ def test_numbers_and_truths_as_text(harness: LcmToolsHarness) -> None:
     assert "[m1 user" in told
 
 
-def test_another_persons_conversation_is_not_there(own_world: LcmToolsHarness) -> None:
+def test_another_persons_conversation_is_not_there(own_harness: LcmToolsHarness) -> None:
     """Not by its own ids, not with the name of the conversation, and the answer is as if it did not exist."""
-    harness = own_world
+    harness = own_harness
     furnish(harness)
     said = harness.say(user("My secret is blue."), conversation="theirs", person="eve")
     theirs = harness.leaf(said, summary("A secret."), "theirs")
@@ -122,9 +122,9 @@ def test_another_persons_conversation_is_not_there(own_world: LcmToolsHarness) -
     assert "There is no conversation" in error(told)
 
 
-def test_another_conversation_of_the_same_person(own_world: LcmToolsHarness) -> None:
+def test_another_conversation_of_the_same_person(own_harness: LcmToolsHarness) -> None:
     """Under its own name; a summary's number alone says where it is."""
-    harness = own_world
+    harness = own_harness
     furnish(harness)
     said = harness.say(user("The other chat."), conversation="there")
     node = harness.leaf(said, summary("Other."), "there")
@@ -137,35 +137,35 @@ def test_another_conversation_of_the_same_person(own_world: LcmToolsHarness) -> 
     assert "no conversation" in error(tools.answer("lcm_expand", {"id": "c2.m1"}, nameless))
 
 
-def test_before_anything_is_stored(own_world: LcmToolsHarness) -> None:
+def test_before_anything_is_stored(own_harness: LcmToolsHarness) -> None:
     """A new conversation is told so by every tool."""
-    harness = own_world
+    harness = own_harness
     assert "Nothing of this conversation is stored yet" in error(harness.call("lcm_expand", id="m1"))
     assert "Nothing of this conversation is stored yet" in error(harness.call("lcm_describe"))
     assert "Nothing of this conversation is stored yet" in harness.call("lcm_doctor")
     assert "Messages: 0 stored" in harness.call("lcm_status")
 
 
-def test_a_file_that_is_no_database(own_world: LcmToolsHarness) -> None:
+def test_a_file_that_is_no_database(own_harness: LcmToolsHarness) -> None:
     """What cannot be read is said to the model, and the turn goes on."""
-    harness = own_world
+    harness = own_harness
     harness.database.path.write_bytes(b"not a database at all, " * 100)
     for name, args in {"lcm_expand": {"id": "m1"}, "lcm_status": {}, "lcm_doctor": {}}.items():
         assert "could not be read" in error(harness.call(name, **args))
 
 
-def test_a_database_of_a_later_version(own_world: LcmToolsHarness) -> None:
+def test_a_database_of_a_later_version(own_harness: LcmToolsHarness) -> None:
     """It is left alone, and the sentence says what to do."""
-    harness = own_world
+    harness = own_harness
     furnish(harness)
     harness.close()  # or it would go on with the file it has open
     harness.sql("PRAGMA user_version = 999")
     assert "Install the newer Hermes" in error(harness.call("lcm_status"))
 
 
-def test_no_result_is_larger_than_it_may_be(own_world: LcmToolsHarness) -> None:
+def test_no_result_is_larger_than_it_may_be(own_harness: LcmToolsHarness) -> None:
     """Neither than the host shows in one piece, nor than a third of the window."""
-    harness = own_world
+    harness = own_harness
     said = harness.say(*(user(f"{n} " + "word 漢字 " * 300, name="Anna" * 50) for n in range(240)))
     leaves = [harness.leaf(said[n : n + 12], summary("s " * 2_000, "t " * 500)) for n in range(0, 240, 12)]
     harness.show(harness.condensed(leaves, summary("x", "t" * 900)), *said[-4:])

@@ -18,14 +18,14 @@ def a_short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[FakeDiscord]:
-    async with FakeDiscord() as world:
-        yield world
+async def server() -> AsyncIterator[FakeDiscord]:
+    async with FakeDiscord() as server:
+        yield server
 
 
 @pytest.fixture
-async def bot(world: FakeDiscord) -> AsyncIterator[Bot]:
-    async with running(Bot(world)) as bot:
+async def bot(server: FakeDiscord) -> AsyncIterator[Bot]:
+    async with running(Bot(server)) as bot:
         assert bot.platform.health.state == "up", bot.platform.health
         yield bot
 
@@ -36,10 +36,10 @@ def receiver(bot: Bot) -> RecordingReceiver:
 
 
 @pytest.fixture
-def ada(world: FakeDiscord) -> Person:
-    return world.person("Ada")
+def ada(server: FakeDiscord) -> Person:
+    return server.person("Ada")
 
 
 @pytest.fixture
-def ben(world: FakeDiscord) -> Person:
-    return world.person("Ben")
+def ben(server: FakeDiscord) -> Person:
+    return server.person("Ben")

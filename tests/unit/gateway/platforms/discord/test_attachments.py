@@ -38,18 +38,18 @@ async def test_reading_a_file(receiver: RecordingReceiver, ada: Person) -> None:
 
 
 async def test_a_file_that_is_too_large_is_not_fetched(
-    receiver: RecordingReceiver, ada: Person, world: FakeDiscord
+    receiver: RecordingReceiver, ada: Person, server: FakeDiscord
 ) -> None:
     """Discord says how large it is before a byte is read."""
     await ada.says(attachments=[Upload("a.txt", b"0123456789")])
     [file] = (await receiver.next_message()).attachments
     with pytest.raises(AttachmentRefused, match="at most 9 are accepted"):
         await file.read(9)
-    assert world.calls_to("get_file") == []
+    assert server.calls_to("get_file") == []
 
 
 async def test_a_file_larger_than_said_is_cut_off(
-    receiver: RecordingReceiver, ada: Person, world: FakeDiscord
+    receiver: RecordingReceiver, ada: Person, server: FakeDiscord
 ) -> None:
     """What is said of a file is no promise."""
     message = await ada.says(attachments=[Upload("a.txt", b"0123456789")])
@@ -60,22 +60,22 @@ async def test_a_file_larger_than_said_is_cut_off(
 
 
 async def test_an_expired_file_is_refused(
-    receiver: RecordingReceiver, ada: Person, world: FakeDiscord
+    receiver: RecordingReceiver, ada: Person, server: FakeDiscord
 ) -> None:
     """Its address is good for a day."""
     await ada.says(attachments=[Upload("a.txt", b"x")])
     [file] = (await receiver.next_message()).attachments
-    world.clock.advance(25 * 3600)
+    server.clock.advance(25 * 3600)
     with pytest.raises(AttachmentRefused, match="send it again"):
         await file.read(10)
 
 
 async def test_a_file_that_does_not_come(
-    receiver: RecordingReceiver, ada: Person, world: FakeDiscord
+    receiver: RecordingReceiver, ada: Person, server: FakeDiscord
 ) -> None:
     """A cut connection is a sentence too."""
     await ada.says(attachments=[Upload("a.txt", b"x")])
     [file] = (await receiver.next_message()).attachments
-    world.fail_next("get_file", Fault.drop(), times=9)
+    server.fail_next("get_file", Fault.drop(), times=9)
     with pytest.raises(AttachmentRefused, match="could not be downloaded"):
         await file.read(10)

@@ -19,34 +19,34 @@ def event_tasks() -> set[asyncio.Task[object]]:
 
 
 @pytest.fixture
-async def deaf(world: FakeDiscord, ada: Person) -> AsyncIterator[Bot]:
+async def deaf(server: FakeDiscord, ada: Person) -> AsyncIterator[Bot]:
     """Its store refuses. There is something that it has missed, and its menu is known from before."""
-    async with running(Bot(world)):
-        await world.until(lambda: "stop" in world.commands.names())
-    first = await ada.says("kept", channel=world.general)
-    await ada.says("missed", channel=world.general)
-    bot = Bot(world)
-    bot.receiver.known = {place(world.general): str(first.id)}
+    async with running(Bot(server)):
+        await server.until(lambda: "stop" in server.commands.names())
+    first = await ada.says("kept", channel=server.general)
+    await ada.says("missed", channel=server.general)
+    bot = Bot(server)
+    bot.receiver.known = {place(server.general): str(first.id)}
     bot.receiver.since = time.time() - 3600
     bot.receiver.opens = False
     async with running(bot):
         yield bot
 
 
-async def test_a_store_that_refuses_for_a_while(deaf: Bot, ada: Person, world: FakeDiscord) -> None:
+async def test_a_store_that_refuses_for_a_while(deaf: Bot, ada: Person, server: FakeDiscord) -> None:
     """Health says so. Once it is mended all is heard, in order."""
     assert deaf.platform.health.state == "down"
     assert str(StoreFull()) in deaf.platform.health.detail
-    await ada.says("now", channel=world.general)
+    await ada.says("now", channel=server.general)
     deaf.receiver.opens = True
     assert [(await deaf.receiver.next_message()).text for _ in range(2)] == ["missed", "now"]
     await deaf.becomes("up")
 
 
-async def test_health_after_an_interruption_meanwhile(deaf: Bot, ada: Person, world: FakeDiscord) -> None:
+async def test_health_after_an_interruption_meanwhile(deaf: Bot, ada: Person, server: FakeDiscord) -> None:
     """The connection is mended, the store is not."""
-    world.gateway.abort()
-    await world.gateway.resumed()
+    server.gateway.abort()
+    await server.gateway.resumed()
     await ada.says("/stop")
     assert (await deaf.receiver.next_message()).text == "/stop", "the connection is there again"
     assert deaf.platform.health.state == "down"
@@ -55,14 +55,14 @@ async def test_health_after_an_interruption_meanwhile(deaf: Bot, ada: Person, wo
 
 
 async def test_commands_do_not_get_ahead_of_what_was_missed(
-    deaf: Bot, ada: Person, world: FakeDiscord
+    deaf: Bot, ada: Person, server: FakeDiscord
 ) -> None:
     """But for those that wait for nobody, and they are no reason to look no further back."""
-    await ada.says("/stop", channel=world.general)
+    await ada.says("/stop", channel=server.general)
     assert (await deaf.receiver.next_message()).text == "/stop"
-    await ada.uses("stop", channel=world.general)
+    await ada.uses("stop", channel=server.general)
     assert (await deaf.receiver.next_message()).text == "/stop"
-    used = await ada.uses("reset", channel=world.general)
+    used = await ada.uses("reset", channel=server.general)
     await used.acknowledged()
     deaf.receiver.opens = True
     texts = [(await deaf.receiver.next_message()).text for _ in range(3)]
@@ -70,9 +70,9 @@ async def test_commands_do_not_get_ahead_of_what_was_missed(
     assert (await used.reply()).content == "`/reset`"
 
 
-async def test_a_bug_at_the_beginning_makes_nobody_deaf(world: FakeDiscord, ada: Person) -> None:
+async def test_a_bug_at_the_beginning_makes_nobody_deaf(server: FakeDiscord, ada: Person) -> None:
     """What was missed is lost then, what comes is not."""
-    bot = Bot(world)
+    bot = Bot(server)
     bot.receiver.crashes_on = "open"
     async with running(bot):
         await ada.says("hello")
@@ -80,11 +80,11 @@ async def test_a_bug_at_the_beginning_makes_nobody_deaf(world: FakeDiscord, ada:
         assert bot.platform.health.state == "up"
 
 
-async def test_a_stop_before_the_beginning_leaves_nobody_waiting(world: FakeDiscord, ada: Person) -> None:
+async def test_a_stop_before_the_beginning_leaves_nobody_waiting(server: FakeDiscord, ada: Person) -> None:
     """Neither those who wait for the store nor those who wait for these."""
-    async with running(Bot(world)):
-        await world.until(lambda: "reset" in world.commands.names())
-    bot = Bot(world)
+    async with running(Bot(server)):
+        await server.until(lambda: "reset" in server.commands.names())
+    bot = Bot(server)
     bot.receiver.opens = False
     async with running(bot):
         await ada.says("hello")
@@ -97,17 +97,17 @@ async def test_a_stop_before_the_beginning_leaves_nobody_waiting(world: FakeDisc
     assert bot.receiver.is_idle
 
 
-async def test_what_stands_in_line_outlives_its_connection(world: FakeDiscord, ada: Person) -> None:
+async def test_what_stands_in_line_outlives_its_connection(server: FakeDiscord, ada: Person) -> None:
     """It was delivered, and a command is never found again. Nobody waits to answer over a connection that is gone."""
-    async with running(Bot(world, resume_seconds=0.1)) as bot:
-        await world.until(lambda: "reset" in world.commands.names())
+    async with running(Bot(server, resume_seconds=0.1)) as bot:
+        await server.until(lambda: "reset" in server.commands.names())
         bot.receiver.gate.clear()
         await ada.says("first")
         await bot.receiver.next_message()
         await (await ada.uses("reset")).acknowledged()
         [answering] = [task for task in event_tasks() if task.get_name() == "discord.py: on_interaction"]
-        world.gateway.refuse_connections()
-        world.gateway.abort()
+        server.gateway.refuse_connections()
+        server.gateway.abort()
         done, _ = await asyncio.wait({answering}, timeout=PATIENCE)
         assert done
         bot.receiver.gate.set()
@@ -115,32 +115,32 @@ async def test_what_stands_in_line_outlives_its_connection(world: FakeDiscord, a
 
 
 async def test_a_connection_that_ends_before_it_is_known_what_was_missed(
-    world: FakeDiscord, ada: Person, ben: Person
+    server: FakeDiscord, ada: Person, ben: Person
 ) -> None:
     """What stands in line behind that is not kept: once it were, nobody would look for the older ones again."""
     first = await ada.says("kept")
     await ada.says("missed")
-    bot = Bot(world, resume_seconds=0.1)
+    bot = Bot(server, resume_seconds=0.1)
     bot.receiver.known = {place(ada.dm()): str(first.id)}
     bot.receiver.since = time.time() - 3600
-    reading = world.fail_next("get_messages", Fault.hang())
+    reading = server.fail_next("get_messages", Fault.hang())
     async with running(bot):
         await reading.arrived()
         await ada.says("now")
         await ben.says("from elsewhere")
         assert (await bot.receiver.next_message()).text == "from elsewhere", "the line is complete"
-        world.gateway.refuse_connections()
-        world.gateway.abort()
-        await world.until(lambda: len(world.calls_to("get_me")) > 1)
-        world.gateway.refuse_connections(False)
+        server.gateway.refuse_connections()
+        server.gateway.abort()
+        await server.until(lambda: len(server.calls_to("get_me")) > 1)
+        server.gateway.refuse_connections(False)
         assert [(await bot.receiver.next_message()).text for _ in range(2)] == ["missed", "now"]
 
 
 async def test_nobody_gets_ahead_in_the_moment_in_which_the_waiting_ends(
-    deaf: Bot, world: FakeDiscord
+    deaf: Bot, server: FakeDiscord
 ) -> None:
     """A dozen people go on talking all the while; what each of them said first comes first."""
-    people = [world.person(f"Person {number}") for number in range(12)]
+    people = [server.person(f"Person {number}") for number in range(12)]
     said = 0
     deaf.receiver.opens = True
     while deaf.receiver.is_idle:

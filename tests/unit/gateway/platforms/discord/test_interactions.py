@@ -14,16 +14,18 @@ from tests.fakes.discord.server import FakeDiscord, Fault, May, Person
 from tests.support.discord_harness import COMMANDS, Bot, RecordingReceiver, place, running
 
 
-async def registered(world: FakeDiscord, times: int) -> None:
+async def registered(server: FakeDiscord, times: int) -> None:
     """Until the whole menu has been written that many times."""
-    await world.until(lambda: [call.status for call in world.calls_to("overwrite_commands")] == [200] * times)
+    await server.until(
+        lambda: [call.status for call in server.calls_to("overwrite_commands")] == [200] * times
+    )
 
 
-async def test_commands_are_registered(bot: Bot, world: FakeDiscord) -> None:
+async def test_commands_are_registered(bot: Bot, server: FakeDiscord) -> None:
     """Each with its summary and the word that may follow, for servers and for the direct chat."""
-    await registered(world, 1)
-    assert world.commands.names() == ["compress", "reset", "stop", "undo-compress"]
-    compress = world.commands.find("compress", None)
+    await registered(server, 1)
+    assert server.commands.names() == ["compress", "reset", "stop", "undo-compress"]
+    compress = server.commands.find("compress", None)
     assert compress is not None
     assert compress["description"] == "summarise older messages now"
     [option] = compress["options"]
@@ -31,51 +33,51 @@ async def test_commands_are_registered(bot: Bot, world: FakeDiscord) -> None:
     assert sorted(compress["contexts"]) == [0, 1]
 
 
-async def test_every_built_in_command_is_in_the_menu(world: FakeDiscord) -> None:
+async def test_every_built_in_command_is_in_the_menu(server: FakeDiscord) -> None:
     """Aliases such as `/new` have their own entries."""
     commands = (await asyncio.to_thread(Commands.discover)).menu
-    async with running(Bot(world, commands=commands)):
-        await registered(world, 1)
-    assert world.commands.names() == sorted(command.name for command in commands)
-    assert "new" in world.commands.names()
+    async with running(Bot(server, commands=commands)):
+        await registered(server, 1)
+    assert server.commands.names() == sorted(command.name for command in commands)
+    assert "new" in server.commands.names()
 
 
-async def test_commands_are_registered_only_when_they_change(world: FakeDiscord) -> None:
+async def test_commands_are_registered_only_when_they_change(server: FakeDiscord) -> None:
     """Discord allows 200 registrations a day, and a menu that is written anew vanishes for a moment."""
-    async with running(Bot(world)):
-        await registered(world, 1)
-    async with running(Bot(world)):
-        await world.called("list_commands", 2)
-    async with running(Bot(world, commands=COMMANDS[:2])):
-        await registered(world, 2)
-    assert world.commands.names() == ["compress", "reset"]
+    async with running(Bot(server)):
+        await registered(server, 1)
+    async with running(Bot(server)):
+        await server.called("list_commands", 2)
+    async with running(Bot(server, commands=COMMANDS[:2])):
+        await registered(server, 2)
+    assert server.commands.names() == ["compress", "reset"]
 
 
-async def test_a_name_that_discord_refuses_spoils_nothing(world: FakeDiscord) -> None:
+async def test_a_name_that_discord_refuses_spoils_nothing(server: FakeDiscord) -> None:
     """A plugin may bring any name; one that Discord does not take would have all of them refused."""
     odd = Command("deploy.now!", "x" * 300, COMMANDS[0].run)
     lengthy = Command("lengthy", "x" * 300, COMMANDS[0].run, argument="TWO WORDS")
-    async with running(Bot(world, commands=(*COMMANDS, odd, lengthy))):
-        await registered(world, 1)
-    assert world.commands.names() == ["compress", "lengthy", "reset", "stop", "undo-compress"]
+    async with running(Bot(server, commands=(*COMMANDS, odd, lengthy))):
+        await registered(server, 1)
+    assert server.commands.names() == ["compress", "lengthy", "reset", "stop", "undo-compress"]
 
 
-async def test_a_menu_that_cannot_be_registered_stops_nobody(world: FakeDiscord, ada: Person) -> None:
+async def test_a_menu_that_cannot_be_registered_stops_nobody(server: FakeDiscord, ada: Person) -> None:
     """Commands can still be typed."""
-    world.fail_next("list_commands", Fault.error(403, 50001))
-    async with running(Bot(world)) as bot:
+    server.fail_next("list_commands", Fault.error(403, 50001))
+    async with running(Bot(server)) as bot:
         await ada.says("/reset")
         assert (await bot.receiver.next_message()).text == "/reset"
-    assert world.commands.names() == []
+    assert server.commands.names() == []
 
 
 async def test_a_command_is_acknowledged_before_it_is_accepted(
-    bot: Bot, ada: Person, world: FakeDiscord
+    bot: Bot, ada: Person, server: FakeDiscord
 ) -> None:
     """Discord waits three seconds; accepting may take longer. Then the command itself stands in the chat."""
-    await registered(world, 1)
+    await registered(server, 1)
     bot.receiver.gate.clear()
-    used = await ada.uses("compress", focus="billing", channel=world.general)
+    used = await ada.uses("compress", focus="billing", channel=server.general)
     await used.acknowledged()
     heard = await bot.receiver.next_message()
     assert used.original is not None
@@ -84,39 +86,39 @@ async def test_a_command_is_acknowledged_before_it_is_accepted(
     reply = await used.reply()
     assert (reply.content, reply.only_for) == ("`/compress billing`", None)
     assert (heard.text, heard.addressed) == ("/compress billing", True)
-    assert (heard.place, heard.author) == (place(world.general), Author(str(ada.id), "Ada"))
+    assert (heard.place, heard.author) == (place(server.general), Author(str(ada.id), "Ada"))
     assert heard.id == str(reply.id), "what is answered to must be a message that exists"
 
 
-async def test_a_command_in_a_thread_and_in_private(bot: Bot, ada: Person, world: FakeDiscord) -> None:
+async def test_a_command_in_a_thread_and_in_private(bot: Bot, ada: Person, server: FakeDiscord) -> None:
     """The same places as for messages."""
-    await registered(world, 1)
-    thread = await ada.opens_thread("release", channel=world.general)
+    await registered(server, 1)
+    thread = await ada.opens_thread("release", channel=server.general)
     for channel in (thread, ada.dm()):
         used = await ada.uses("reset", channel=channel)
         assert (await bot.receiver.next_message()).place == place(channel)
         assert (await used.reply()).content == "`/reset`"
 
 
-async def test_a_command_is_repeated_as_code(bot: Bot, ada: Person, ben: Person, world: FakeDiscord) -> None:
+async def test_a_command_is_repeated_as_code(bot: Bot, ada: Person, ben: Person, server: FakeDiscord) -> None:
     """What is repeated of it is text that anybody can have written: it pings nobody, shows no link, and is short."""
-    await registered(world, 1)
+    await registered(server, 1)
     focus = f"`@everyone` {ben.mention}\nhttps://example.org \ud83d"
-    used = await ada.uses("compress", focus=focus, channel=world.general)
+    used = await ada.uses("compress", focus=focus, channel=server.general)
     shown = f"/compress '@everyone' {ben.mention} https://example.org \ufffd"
     assert (await used.reply()).content == f"`{shown}`"
-    used = await ada.uses("compress", focus="x" * 1000, channel=world.general)
+    used = await ada.uses("compress", focus="x" * 1000, channel=server.general)
     assert (await used.reply()).content == f"`/compress {'x' * 139}…`"
-    assert not world.pings()
+    assert not server.pings()
 
 
-async def test_nothing_is_repeated_of_who_may_not_speak(bot: Bot, ada: Person, world: FakeDiscord) -> None:
+async def test_nothing_is_repeated_of_who_may_not_speak(bot: Bot, ada: Person, server: FakeDiscord) -> None:
     """An outsider must not make the bot say anything: the sign of life is taken away again."""
-    await registered(world, 1)
+    await registered(server, 1)
     bot.receiver.allows = False
-    used = await ada.uses("compress", focus="buy at example.org", channel=world.general)
+    used = await ada.uses("compress", focus="buy at example.org", channel=server.general)
     await bot.receiver.next_message()
-    await world.until(lambda: used.answered and not used.replies)
+    await server.until(lambda: used.answered and not used.replies)
     assert used.original is not None
     assert used.original.versions == [""]
 
@@ -131,12 +133,12 @@ async def test_nothing_is_repeated_of_who_may_not_speak(bot: Bot, ada: Person, w
     ],
 )
 async def test_a_command_where_the_bot_may_not_write(
-    bot: Bot, ada: Person, world: FakeDiscord, in_thread: bool, missing: May, sentence: str
+    bot: Bot, ada: Person, server: FakeDiscord, in_thread: bool, missing: May, sentence: str
 ) -> None:
     """Its answer could not be sent, so it is not carried out, and the person learns what is missing."""
-    await registered(world, 1)
-    where = await ada.opens_thread("release", channel=world.general) if in_thread else world.general
-    world.general.forbid(world.bot, missing)
+    await registered(server, 1)
+    where = await ada.opens_thread("release", channel=server.general) if in_thread else server.general
+    server.general.forbid(server.bot, missing)
     used = await ada.uses("reset", channel=where)
     answer = await used.reply()
     assert (answer.content, answer.only_for) == (sentence, ada)
@@ -148,40 +150,42 @@ async def test_a_command_where_the_bot_may_not_write(
     ("in_thread", "missing"), [(False, May.SEND_IN_THREADS), (True, May.SEND)], ids=["channel", "thread"]
 )
 async def test_a_command_asks_for_no_more_than_it_needs(
-    bot: Bot, ada: Person, world: FakeDiscord, in_thread: bool, missing: May
+    bot: Bot, ada: Person, server: FakeDiscord, in_thread: bool, missing: May
 ) -> None:
     """Writing in channels and writing in threads are different permissions."""
-    await registered(world, 1)
-    where = await ada.opens_thread("release", channel=world.general) if in_thread else world.general
-    world.general.forbid(world.bot, missing)
+    await registered(server, 1)
+    where = await ada.opens_thread("release", channel=server.general) if in_thread else server.general
+    server.general.forbid(server.bot, missing)
     await ada.uses("reset", channel=where)
     assert (await bot.receiver.next_message()).place == place(where)
 
 
-async def test_a_command_from_a_channel_of_an_unknown_kind(bot: Bot, ada: Person, world: FakeDiscord) -> None:
+async def test_a_command_from_a_channel_of_an_unknown_kind(
+    bot: Bot, ada: Person, server: FakeDiscord
+) -> None:
     """The library gives no channel then; the person is told instead of being kept waiting."""
     data = {"id": "1", "name": "reset", "type": 1}
     odd = {"channel": {"id": "1", "type": 99}}
-    used = world.interactions.begin(COMMAND, ada, world.general, data, odd=odd)
+    used = server.interactions.begin(COMMAND, ada, server.general, data, odd=odd)
     assert (await used.reply()).content == NO_PLACE
     assert bot.receiver.is_idle
 
 
 async def test_a_command_that_comes_too_late_is_not_carried_out(
-    bot: Bot, ada: Person, world: FakeDiscord
+    bot: Bot, ada: Person, server: FakeDiscord
 ) -> None:
     """The person has read that the bot did not respond, and will try again."""
-    await registered(world, 1)
-    fault = world.fail_next("respond", Fault.error(404, 10062))
+    await registered(server, 1)
+    fault = server.fail_next("respond", Fault.error(404, 10062))
     await ada.uses("reset")
     await fault.arrived()
     await ada.says("hello?")
     assert (await bot.receiver.next_message()).text == "hello?"
 
 
-async def test_stop_as_a_command_waits_for_nobody(bot: Bot, ada: Person, world: FakeDiscord) -> None:
+async def test_stop_as_a_command_waits_for_nobody(bot: Bot, ada: Person, server: FakeDiscord) -> None:
     """It overtakes what is still being accepted."""
-    await registered(world, 1)
+    await registered(server, 1)
     await ada.says("first of all")
     await bot.receiver.next_message()
     bot.receiver.gate.clear()
@@ -192,11 +196,11 @@ async def test_stop_as_a_command_waits_for_nobody(bot: Bot, ada: Person, world: 
     bot.receiver.gate.set()
 
 
-async def test_a_button(bot: Bot, ada: Person, ben: Person, world: FakeDiscord) -> None:
+async def test_a_button(bot: Bot, ada: Person, ben: Person, server: FakeDiscord) -> None:
     """Whoever presses it, the receiver learns who and what; the sentence is for that person alone."""
     buttons = [Button("Once", "approve:1:once"), Button("x" * 100, "approve:1:deny")]
-    sent = await bot.port.send(place(world.general), "May I?", buttons=buttons)
-    message = world.scene.messages[int(sent)]
+    sent = await bot.port.send(place(server.general), "May I?", buttons=buttons)
+    message = server.scene.messages[int(sent)]
     assert message.labels == ["Once", "x" * 80]
     bot.receiver.verdict = "Only Ada may decide that. \ud83d"
     bot.receiver.gate.clear()
@@ -206,23 +210,23 @@ async def test_a_button(bot: Bot, ada: Person, ben: Person, world: FakeDiscord) 
     answer = await pressed.reply()
     assert (answer.content, answer.only_for) == ("Only Ada may decide that. \ufffd", ben)
     assert await bot.receiver.next_press() == Press(
-        place(world.general), Author(str(ben.id), "Ben"), sent, "approve:1:once"
+        place(server.general), Author(str(ben.id), "Ben"), sent, "approve:1:once"
     )
 
 
-async def test_a_button_from_before_the_restart(world: FakeDiscord, ada: Person) -> None:
+async def test_a_button_from_before_the_restart(server: FakeDiscord, ada: Person) -> None:
     """Nothing about buttons is kept in memory."""
-    async with running(Bot(world)) as bot:
+    async with running(Bot(server)) as bot:
         sent = await bot.port.send(place(ada.dm()), "May I?", buttons=[Button("Once", "old")])
-    async with running(Bot(world)) as bot:
-        await ada.presses(world.scene.messages[int(sent)], "Once")
+    async with running(Bot(server)) as bot:
+        await ada.presses(server.scene.messages[int(sent)], "Once")
         assert (await bot.receiver.next_press()).data == "old"
 
 
-async def test_an_answer_that_fails_takes_nothing_down(bot: Bot, ada: Person, world: FakeDiscord) -> None:
+async def test_an_answer_that_fails_takes_nothing_down(bot: Bot, ada: Person, server: FakeDiscord) -> None:
     """The next command works."""
-    await registered(world, 1)
-    fault = world.fail_next("edit_reply", Fault.error(404, 10015))
+    await registered(server, 1)
+    fault = server.fail_next("edit_reply", Fault.error(404, 10015))
     await ada.uses("reset")
     await fault.arrived()
     assert (await bot.receiver.next_message()).text == "/reset"

@@ -1,4 +1,4 @@
-"""A world of Telegram, and a bot that is connected to it."""
+"""A server of Telegram, and a bot that is connected to it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def plain_log() -> Iterator[None]:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[FakeTelegram]:
-    async with FakeTelegram() as world:
-        yield world
+async def server() -> AsyncIterator[FakeTelegram]:
+    async with FakeTelegram() as server:
+        yield server
 
 
 @pytest.fixture
-async def harness(world: FakeTelegram) -> AsyncIterator[TelegramHarness]:
-    async with running(world) as harness:
+async def harness(server: FakeTelegram) -> AsyncIterator[TelegramHarness]:
+    async with running(server) as harness:
         yield harness
 
 

@@ -34,7 +34,7 @@ from tests.support.telegram_harness import TelegramHarness
 )
 async def test_in_a_group(harness: TelegramHarness, said: str, text: str, addressed: bool) -> None:
     """By name, by command, or not at all; names are found by UTF-16 units."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     got = await harness.says(said, chat=team)
     assert (got.text, got.addressed) == (text, addressed)
 
@@ -42,7 +42,7 @@ async def test_in_a_group(harness: TelegramHarness, said: str, text: str, addres
 @pytest.mark.parametrize("order", [("bold", "bot_command"), ("bot_command", "bold")])
 async def test_a_command_in_bold(harness: TelegramHarness, order: tuple[str, str]) -> None:
     """Two things begin where it begins, and Telegram tells them in either order."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     entities = [{"type": kind, "offset": 0, "length": 18} for kind in order]
     got = await harness.shows(team, text="/status@hermes_bot now", entities=entities)
     assert (got.text, got.addressed) == ("/status now", True)
@@ -50,21 +50,21 @@ async def test_a_command_in_bold(harness: TelegramHarness, order: tuple[str, str
 
 async def test_a_mention_without_a_username(harness: TelegramHarness) -> None:
     """A link to the account counts, by its number."""
-    team = harness.world.group("Team", harness.ada)
-    got = await harness.says("😀 Hermes, hello", chat=team, mentions={"Hermes": harness.world.bot.user})
+    team = harness.server.group("Team", harness.ada)
+    got = await harness.says("😀 Hermes, hello", chat=team, mentions={"Hermes": harness.server.bot.user})
     assert (got.text, got.addressed) == ("😀, hello", True)
 
 
 async def test_a_mention_of_somebody_else_without_a_username(harness: TelegramHarness) -> None:
     """The same words with another account behind them are not for the bot."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     got = await harness.says("Hermes, hello", chat=team, mentions={"Hermes": harness.ada.user})
     assert (got.text, got.addressed) == ("Hermes, hello", False)
 
 
 async def test_a_mention_in_a_caption(harness: TelegramHarness, photo: bytes) -> None:
     """Under a picture as well."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     await harness.ada.sends_photo(photo, "@hermes_bot what is it?", chat=team)
     got = await harness.receiver.next()
     assert (got.text, got.addressed) == ("what is it?", True)
@@ -72,7 +72,7 @@ async def test_a_mention_in_a_caption(harness: TelegramHarness, photo: bytes) ->
 
 async def test_a_reply_to_the_bot_addresses_it(harness: TelegramHarness) -> None:
     """And one to somebody else does not."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     mine = await harness.ada.says("hello", chat=team)
     place = (await harness.receiver.next()).place
     await harness.port.send(place, "I am here.")
@@ -83,7 +83,7 @@ async def test_a_reply_to_the_bot_addresses_it(harness: TelegramHarness) -> None
 
 async def test_a_command_for_another_bot_is_not_ours_even_as_a_reply(harness: TelegramHarness) -> None:
     """It names who is meant."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     await harness.says("hello", chat=team)
     place = harness.receiver.messages[-1].place
     await harness.port.send(place, "I am here.")
@@ -93,11 +93,11 @@ async def test_a_command_for_another_bot_is_not_ours_even_as_a_reply(harness: Te
 
 async def test_in_a_topic_opened_by_the_bot_not_all_is_for_it(harness: TelegramHarness) -> None:
     """Telegram tells every message of a topic as a reply to the note that opened it."""
-    team = harness.world.supergroup("Team", harness.ada, forum=True)
+    team = harness.server.supergroup("Team", harness.ada, forum=True)
     topic = team.topic("Billing")
     opening = team.topic_opening(topic.id)
     assert opening is not None
-    opening.sender = harness.world.bot.user
+    opening.sender = harness.server.bot.user
     got = await harness.says("to all", chat=team, thread=topic)
     assert not got.addressed
 

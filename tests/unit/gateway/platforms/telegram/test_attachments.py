@@ -44,7 +44,7 @@ async def test_a_document(harness: TelegramHarness) -> None:
     """With the name and type that its sender gave it; nothing is fetched before it is read."""
     attachment = await _document(harness)
     assert (attachment.name, attachment.mime, attachment.kind) == ("table.csv", "text/csv", "document")
-    assert not harness.world.calls_of("getFile")
+    assert not harness.server.calls_of("getFile")
     assert await attachment.read(PLENTY) == b"a,b\n1,2\n"
 
 
@@ -111,7 +111,7 @@ async def test_what_is_too_large_for_the_asker_is_not_fetched(harness: TelegramH
     attachment = await _document(harness, b"x" * 2_500_000)
     with pytest.raises(AttachmentRefused, match=r"table.csv has 2\.5 MB; at most 1\.0 MB"):
         await attachment.read(1_000_000)
-    assert not harness.world.calls_of("getFile")
+    assert not harness.server.calls_of("getFile")
 
 
 async def test_what_is_too_large_for_telegram(harness: TelegramHarness) -> None:
@@ -124,7 +124,7 @@ async def test_what_is_too_large_for_telegram(harness: TelegramHarness) -> None:
 async def test_a_file_that_is_gone(harness: TelegramHarness) -> None:
     """The person can send it again."""
     attachment = await _document(harness)
-    harness.world.fail_next("getFile", Fault.error(400, "Bad Request: wrong file_id"))
+    harness.server.fail_next("getFile", Fault.error(400, "Bad Request: wrong file_id"))
     with pytest.raises(AttachmentRefused, match=r"no longer has table\.csv; please send it again"):
         await attachment.read(PLENTY)
 
@@ -132,7 +132,7 @@ async def test_a_file_that_is_gone(harness: TelegramHarness) -> None:
 async def test_a_file_that_cannot_be_fetched(harness: TelegramHarness) -> None:
     """A broken connection is not the file's fault."""
     attachment = await _document(harness)
-    harness.world.fail_next("getFile", Fault.drop())
+    harness.server.fail_next("getFile", Fault.drop())
     with pytest.raises(
         AttachmentRefused, match="could not be downloaded from Telegram; please send it again"
     ):

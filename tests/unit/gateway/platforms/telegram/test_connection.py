@@ -23,20 +23,20 @@ async def test_where_to_find_it(harness: TelegramHarness) -> None:
     assert harness.platform.health == Health("up")
 
 
-async def test_a_bot_with_a_name_of_its_own(world: FakeTelegram) -> None:
+async def test_a_bot_with_a_name_of_its_own(server: FakeTelegram) -> None:
     """Several bots in one process are told apart, and each gets what is said to it."""
-    second = world.add_bot("7000000002:AAsecond", "second_bot")
-    settings = settings_for(world, token=second.token)
-    async with running(world) as one, running(world, settings=settings, bot_name="work") as two:
+    second = server.add_bot("7000000002:AAsecond", "second_bot")
+    settings = settings_for(server, token=second.token)
+    async with running(server) as one, running(server, settings=settings, bot_name="work") as two:
         assert (two.platform.name, two.port.platform) == ("telegram/work", "telegram/work")
         await two.ada.says("to the second", chat=two.ada.chat_with(second))
         assert (await two.receiver.next()).text == "to the second"
         assert one.receiver.messages == []
 
 
-async def test_a_wrong_token(world: FakeTelegram) -> None:
+async def test_a_wrong_token(server: FakeTelegram) -> None:
     """A person has to do something, and is told what."""
-    async with running(world, settings=settings_for(world, token=WRONG)) as harness:
+    async with running(server, settings=settings_for(server, token=WRONG)) as harness:
         health = harness.platform.health
         assert health.state == "refused"
         assert "ask @BotFather for a new token and set TELEGRAM_BOT_TOKEN" in health.detail
@@ -44,53 +44,55 @@ async def test_a_wrong_token(world: FakeTelegram) -> None:
 
 
 @pytest.mark.parametrize("token", ["abc", "not a token", "7000000001", "7000000001:AA/../getMe"])
-async def test_what_is_no_token_at_all(world: FakeTelegram, token: str) -> None:
+async def test_what_is_no_token_at_all(server: FakeTelegram, token: str) -> None:
     """Whatever somebody pasted, nothing but a refusal comes of it."""
-    async with running(world, settings=settings_for(world, token=token)) as harness:
+    async with running(server, settings=settings_for(server, token=token)) as harness:
         assert harness.platform.health.state == "refused"
         assert "expected a token as BotFather gives it" in harness.platform.health.detail
         assert token not in harness.platform.health.detail
-        assert world.calls == []
+        assert server.calls == []
 
 
-async def test_a_wrong_token_of_a_named_bot(world: FakeTelegram) -> None:
+async def test_a_wrong_token_of_a_named_bot(server: FakeTelegram) -> None:
     """Its token has another place."""
-    async with running(world, settings=settings_for(world, token=WRONG), bot_name="work") as harness:
+    async with running(server, settings=settings_for(server, token=WRONG), bot_name="work") as harness:
         assert "platforms.telegram.bots.work.token" in harness.platform.health.detail
 
 
-async def test_no_token(world: FakeTelegram) -> None:
+async def test_no_token(server: FakeTelegram) -> None:
     """Said as such."""
-    async with running(world, settings=TelegramBotConfig(base_url=world.url)) as harness:
+    async with running(server, settings=TelegramBotConfig(base_url=server.url)) as harness:
         assert harness.platform.health.state == "refused"
         assert "it has no token" in harness.platform.health.detail
 
 
 async def test_a_token_that_is_revoked_while_running(harness: TelegramHarness) -> None:
     """Noticed at the next poll."""
-    harness.world.fail_next("getUpdates", Fault.error(401, "Unauthorized"))
+    harness.server.fail_next("getUpdates", Fault.error(401, "Unauthorized"))
     await harness.ada.says("hello")
     assert "@BotFather" in (await harness.until("refused")).detail
 
 
 @pytest.mark.parametrize("method", ["getMe", "deleteWebhook", "getUpdates"])
-async def test_telegram_asks_for_a_pause(world: FakeTelegram, method: str) -> None:
+async def test_telegram_asks_for_a_pause(server: FakeTelegram, method: str) -> None:
     """It gets it before the next try, however short our own pauses are."""
-    refused = world.fail_next(method, Fault.error(429, "Too Many Requests: retry after 0.3", retry_after=0.3))
-    async with running(world, retry_seconds=0.01) as harness:
+    refused = server.fail_next(
+        method, Fault.error(429, "Too Many Requests: retry after 0.3", retry_after=0.3)
+    )
+    async with running(server, retry_seconds=0.01) as harness:
         call = await refused.arrived()
         assert "asks for a pause. (0.3 s)" in harness.platform.health.detail
         await harness.until("up")
-    assert world.calls_of("getMe")[-1].at - call.at >= 0.3
+    assert server.calls_of("getMe")[-1].at - call.at >= 0.3
 
 
-async def test_a_server_that_comes_up_later(world: FakeTelegram) -> None:
+async def test_a_server_that_comes_up_later(server: FakeTelegram) -> None:
     """The start does not fail; the bot connects when it can."""
-    await world.go_down()
-    async with running(world) as harness:
+    await server.go_down()
+    async with running(server) as harness:
         assert harness.platform.health.state == "down"
         assert "check the network" in harness.platform.health.detail
-        await world.come_back()
+        await server.come_back()
         await harness.ada.says("are you there?")
         assert (await harness.receiver.next()).text == "are you there?"
         assert harness.platform.health == Health("up")
@@ -99,88 +101,88 @@ async def test_a_server_that_comes_up_later(world: FakeTelegram) -> None:
 async def test_a_server_that_goes_and_comes_back(harness: TelegramHarness) -> None:
     """What was said meanwhile is not lost."""
     await harness.says("before")
-    await harness.world.go_down()
+    await harness.server.go_down()
     assert "check the network" in (await harness.until("down")).detail
     await harness.ada.says("meanwhile")
-    await harness.world.come_back()
+    await harness.server.come_back()
     assert (await harness.receiver.next()).text == "meanwhile"
     await harness.until("up")
 
 
-async def test_what_waited_before_the_start(world: FakeTelegram) -> None:
+async def test_what_waited_before_the_start(server: FakeTelegram) -> None:
     """Never dropped: people wrote while Hermes was off."""
-    ada = world.person()
+    ada = server.person()
     await ada.says("while you were off")
-    async with running(world) as harness:
+    async with running(server) as harness:
         assert (await harness.receiver.next()).text == "while you were off"
-    assert world.bot.updates.dropped == []
+    assert server.bot.updates.dropped == []
 
 
 async def test_only_what_is_needed_is_asked_for(harness: TelegramHarness) -> None:
     """Four kinds of updates, long polls of half a minute."""
     await harness.says("hello")
-    await harness.world.called("getUpdates", 3)
-    call = harness.world.calls_of("getUpdates")[-1]
+    await harness.server.called("getUpdates", 3)
+    call = harness.server.calls_of("getUpdates")[-1]
     assert call.params["allowed_updates"] == ["message", "edited_message", "callback_query", "my_chat_member"]
     assert call.params["timeout"] == 30
 
 
-async def test_a_stop_confirms_what_was_taken_in(world: FakeTelegram) -> None:
+async def test_a_stop_confirms_what_was_taken_in(server: FakeTelegram) -> None:
     """Even if the next poll, which would have done so, has not got through: the next start gets nothing twice."""
-    await world.person().says("once")
-    with world.hold("getUpdates", when=lambda call: bool(call.params.get("timeout"))) as held:
-        async with running(world) as harness:
+    await server.person().says("once")
+    with server.hold("getUpdates", when=lambda call: bool(call.params.get("timeout"))) as held:
+        async with running(server) as harness:
             assert (await harness.receiver.next()).text == "once"
             await held.arrived()
-            assert len(world.bot.updates.pending) > 0
-    assert world.bot.updates.pending == []
+            assert len(server.bot.updates.pending) > 0
+    assert server.bot.updates.pending == []
 
 
-async def test_a_webhook_that_somebody_left_behind(world: FakeTelegram) -> None:
+async def test_a_webhook_that_somebody_left_behind(server: FakeTelegram) -> None:
     """It is taken away, and what waited for it comes here."""
-    world.bot.updates.set_webhook(Webhook("http://127.0.0.1:9/"))
-    await world.person().says("to the webhook")
-    async with running(world) as harness:
+    server.bot.updates.set_webhook(Webhook("http://127.0.0.1:9/"))
+    await server.person().says("to the webhook")
+    async with running(server) as harness:
         assert (await harness.receiver.next()).text == "to the webhook"
-    assert world.bot.updates.dropped == []
+    assert server.bot.updates.dropped == []
 
 
 async def test_a_proxy_that_the_environment_names(
-    world: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+    server: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Telegram cannot be reached directly. The world plays the proxy: it is asked for another host."""
-    monkeypatch.setenv("http_proxy", world.url)
+    """Where Telegram cannot be reached directly. The server plays the proxy: it is asked for another host."""
+    monkeypatch.setenv("http_proxy", server.url)
     monkeypatch.delenv("no_proxy", raising=False)
-    async with running(world, settings=settings_for(world, base_url="http://telegram.invalid")) as harness:
+    async with running(server, settings=settings_for(server, base_url="http://telegram.invalid")) as harness:
         assert (await harness.says("hello")).text == "hello"
 
 
-async def test_a_second_poller(world: FakeTelegram) -> None:
+async def test_a_second_poller(server: FakeTelegram) -> None:
     """Said as what it is; not called up again before a whole poll has passed undisturbed."""
-    async with running(world, poll_seconds=1) as harness, aiohttp.ClientSession() as http:
-        await world.called("getUpdates", 2)
-        async with http.get(f"{world.url}/bot{world.token}/getUpdates"):
+    async with running(server, poll_seconds=1) as harness, aiohttp.ClientSession() as http:
+        await server.called("getUpdates", 2)
+        async with http.get(f"{server.url}/bot{server.token}/getUpdates"):
             health = await harness.until("down")
         assert "Another program polls with this token" in health.detail
-        polls = len(world.calls_of("getUpdates"))
+        polls = len(server.calls_of("getUpdates"))
         await harness.until("up")
-        assert len(world.calls_of("getUpdates")) >= polls + 2
+        assert len(server.calls_of("getUpdates")) >= polls + 2
 
 
-async def test_messages_come_in_even_while_contested(world: FakeTelegram) -> None:
+async def test_messages_come_in_even_while_contested(server: FakeTelegram) -> None:
     """Being disturbed is no reason to leave a message lying."""
-    async with running(world) as harness:
-        world.fail_next("getUpdates", Fault.error(409, "Conflict: terminated by other getUpdates request"))
+    async with running(server) as harness:
+        server.fail_next("getUpdates", Fault.error(409, "Conflict: terminated by other getUpdates request"))
         await harness.ada.says("before")
         await harness.until("down")
         await harness.receiver.next()
         assert (await harness.says("in between")).text == "in between"
 
 
-async def test_a_poll_that_never_ends(world: FakeTelegram) -> None:
+async def test_a_poll_that_never_ends(server: FakeTelegram) -> None:
     """Noticed a little after it should have ended; another connection takes its place."""
-    async with running(world, poll_seconds=0, poll_margin=0.5) as harness:
-        with world.hold("getUpdates") as held:
+    async with running(server, poll_seconds=0, poll_margin=0.5) as harness:
+        with server.hold("getUpdates") as held:
             await held.arrived()
             assert "stopped answering" in (await harness.until("down")).detail
         assert (await harness.says("are you back?")).text == "are you back?"
@@ -189,15 +191,15 @@ async def test_a_poll_that_never_ends(world: FakeTelegram) -> None:
 
 async def test_an_update_that_cannot_be_read_is_passed_over(harness: TelegramHarness) -> None:
     """It is neither asked for again and again, nor does it keep others from coming."""
-    harness.world.bot.updates.add("message", {"message_id": "?", "unheard": "of"})
+    harness.server.bot.updates.add("message", {"message_id": "?", "unheard": "of"})
     assert (await harness.says("hello")).text == "hello"
-    await harness.world.wait_for(lambda: harness.world.bot.updates.pending == [])
+    await harness.server.wait_for(lambda: harness.server.bot.updates.pending == [])
     assert harness.platform.health.state == "up"
 
 
 async def test_an_answer_that_is_no_json(harness: TelegramHarness) -> None:
     """The page of some proxy is a network that does not work."""
-    harness.world.fail_next("getUpdates", Fault.error(503, "<html>"))
+    harness.server.fail_next("getUpdates", Fault.error(503, "<html>"))
     await harness.ada.says("hello")
     assert "check the network" in (await harness.until("down")).detail
     assert (await harness.receiver.next()).text == "hello"
@@ -206,23 +208,23 @@ async def test_an_answer_that_is_no_json(harness: TelegramHarness) -> None:
 async def test_messages_can_be_sent_while_none_come_in(harness: TelegramHarness) -> None:
     """The way out does not hang on the way in."""
     await harness.says("hello")
-    with harness.world.hold("getMe"):
-        harness.world.fail_next("getUpdates", Fault.error(500, "Internal Server Error"))
+    with harness.server.hold("getMe"):
+        harness.server.fail_next("getUpdates", Fault.error(500, "Internal Server Error"))
         await harness.ada.says("hello again")
         await harness.until("down")
         await harness.port.send(harness.direct, "I can still talk")
     assert harness.ada.chat.texts == ["I can still talk"]
 
 
-async def test_nothing_is_confirmed_before_it_is_kept(world: FakeTelegram) -> None:
+async def test_nothing_is_confirmed_before_it_is_kept(server: FakeTelegram) -> None:
     """A message that is not yet stored comes again at the next start, and is deduplicated by its id."""
-    async with running(world) as harness:
+    async with running(server) as harness:
         gate = harness.receiver.gates[str(harness.ada.id)] = asyncio.Event()
-        bob = world.person(first_name="Bob")
+        bob = server.person(first_name="Bob")
         await harness.ada.says("just in time")
         await bob.says("at the same time")
         assert (await harness.receiver.next()).text == "at the same time"
-        assert len(world.bot.updates.pending) == 2
+        assert len(server.bot.updates.pending) == 2
         asyncio.get_running_loop().call_later(0.05, gate.set)
     assert [message.text for message in harness.receiver.messages] == ["at the same time", "just in time"]
 
@@ -237,18 +239,18 @@ async def test_what_could_not_be_kept_comes_again(harness: TelegramHarness) -> N
     assert (await harness.says("and again")).text == "and again"
 
 
-async def test_what_follows_on_a_refused_message_does_not_get_ahead_of_it(world: FakeTelegram) -> None:
+async def test_what_follows_on_a_refused_message_does_not_get_ahead_of_it(server: FakeTelegram) -> None:
     """Both came in one batch, and only the first met a store that was full for a moment."""
-    ada = world.person(first_name="Ada")
+    ada = server.person(first_name="Ada")
     for text in ("first", "second"):
         await ada.says(text)
-    async with running(world, refuses=1, never_refused="second") as harness:
+    async with running(server, refuses=1, never_refused="second") as harness:
         assert [(await harness.receiver.next()).text for _ in range(2)] == ["first", "second"]
 
 
-async def test_the_desk_can_still_send_while_the_platform_stops(world: FakeTelegram) -> None:
+async def test_the_desk_can_still_send_while_the_platform_stops(server: FakeTelegram) -> None:
     """Nothing comes in any more; what it has to say goes out."""
-    async with running(world) as harness:
+    async with running(server) as harness:
         await harness.says("hello")
         harness.receiver.on_close = lambda: harness.port.send(harness.direct, "I am going to sleep.")
     assert harness.ada.chat.texts == ["I am going to sleep."]

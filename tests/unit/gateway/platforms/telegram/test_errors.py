@@ -30,7 +30,7 @@ async def acquainted(harness: TelegramHarness) -> None:
 @pytest.mark.parametrize("seconds", [0, 3, 139, 13_938])
 async def test_too_fast(harness: TelegramHarness, seconds: int) -> None:
     """The pause that Telegram asks for, also one of no time at all."""
-    harness.world.fail_next("sendMessage", Fault.flood(seconds))
+    harness.server.fail_next("sendMessage", Fault.flood(seconds))
     with pytest.raises(SlowDown) as caught:
         await harness.port.send(harness.direct, "hi")
     assert caught.value.retry_after == seconds
@@ -40,7 +40,7 @@ async def test_too_fast_at_editing_and_typing(harness: TelegramHarness) -> None:
     """Every call can be refused that way."""
     sent = await harness.port.send(harness.direct, "hi")
     for method in ("editMessageText", "sendChatAction", "deleteMessage", "sendDocument"):
-        harness.world.fail_next(method, Fault.flood(7))
+        harness.server.fail_next(method, Fault.flood(7))
     for call in (
         harness.port.edit(harness.direct, sent, "ho"),
         harness.port.typing(harness.direct),
@@ -59,7 +59,7 @@ async def test_an_answer_that_holds_no_message(harness: TelegramHarness, result:
         ("sendMessage", lambda: harness.port.send(harness.direct, "hi")),
         ("sendDocument", lambda: harness.port.send_file(harness.direct, "a.txt", b"a")),
     ):
-        harness.world.fail_next(method, Fault.odd(result))
+        harness.server.fail_next(method, Fault.odd(result))
         with pytest.raises(Unreachable) as caught:
             await call()
         assert caught.value.maybe_done
@@ -69,7 +69,7 @@ async def test_an_answer_that_holds_no_message(harness: TelegramHarness, result:
 async def test_an_odd_answer_to_an_edit(harness: TelegramHarness, result: object) -> None:
     """An edit is either taken as done, or asked for again; nothing breaks down."""
     sent = await harness.port.send(harness.direct, "hi")
-    harness.world.fail_next("editMessageText", Fault.odd(result))
+    harness.server.fail_next("editMessageText", Fault.odd(result))
     with suppress(Unreachable):
         await harness.port.edit(harness.direct, sent, "ho")
 
@@ -83,9 +83,9 @@ async def test_blocked(harness: TelegramHarness) -> None:
 
 async def test_kicked(harness: TelegramHarness) -> None:
     """Out of a group as well."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     place = (await harness.says("hi", chat=team)).place
-    harness.world.kick(team, harness.world.bot)
+    harness.server.kick(team, harness.server.bot)
     with pytest.raises(Undeliverable):
         await harness.port.send(place, "hi")
 
@@ -96,7 +96,7 @@ async def test_an_unknown_chat_and_a_closed_topic(harness: TelegramHarness) -> N
         await harness.port.send(Place("-12345", kind="group", group_id="-12345"), "hi")
     with pytest.raises(Undeliverable):
         await harness.port.delete(Place("-12345", kind="group", group_id="-12345"), "1")
-    team = harness.world.supergroup("Team", harness.ada, forum=True)
+    team = harness.server.supergroup("Team", harness.ada, forum=True)
     topic = team.topic("Billing")
     place = (await harness.says("hi", chat=team, thread=topic)).place
     team.closed_topics.add(topic.id)
@@ -120,7 +120,7 @@ async def test_an_unknown_chat_and_a_closed_topic(harness: TelegramHarness) -> N
 )
 async def test_what_a_bot_may_not_do(harness: TelegramHarness, code: int, refusal: str) -> None:
     """No other text would be taken either."""
-    harness.world.fail_next("sendMessage", Fault.error(code, refusal), times=2)
+    harness.server.fail_next("sendMessage", Fault.error(code, refusal), times=2)
     for formatted in (False, True):
         with pytest.raises(Undeliverable):
             await harness.port.send(harness.direct, "hi", formatted=formatted)
@@ -132,7 +132,7 @@ async def test_what_a_bot_may_not_do(harness: TelegramHarness, code: int, refusa
 )
 async def test_files_can_be_forbidden_where_text_is_not(harness: TelegramHarness, refusal: str) -> None:
     """The file is refused with a sentence; the chat is not given up."""
-    harness.world.fail_next("sendDocument", Fault.error(400, refusal))
+    harness.server.fail_next("sendDocument", Fault.error(400, refusal))
     with pytest.raises(ContentRefused, match=r"\(the bot may not send files here\)"):
         await harness.port.send_file(harness.direct, "a.txt", b"a")
 
@@ -146,16 +146,16 @@ async def test_a_file_where_nobody_is(harness: TelegramHarness) -> None:
 
 async def test_a_deletion_that_is_forbidden(harness: TelegramHarness) -> None:
     """It concerns that message alone."""
-    harness.world.fail_next("deleteMessage", Fault.error(400, "Bad Request: MESSAGE_DELETE_FORBIDDEN"))
+    harness.server.fail_next("deleteMessage", Fault.error(400, "Bad Request: MESSAGE_DELETE_FORBIDDEN"))
     with pytest.raises(MessageGone):
         await harness.port.delete(harness.direct, "1")
 
 
 async def test_a_group_that_moved(harness: TelegramHarness) -> None:
     """The new number comes with the error."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     place = (await harness.says("hi", chat=team)).place
-    above = harness.world.upgraded(team)
+    above = harness.server.upgraded(team)
     with pytest.raises(ChatMoved) as caught:
         await harness.port.send(place, "hi")
     assert caught.value.new_chat_id == str(above.id)
@@ -188,7 +188,7 @@ async def test_an_empty_text(harness: TelegramHarness) -> None:
 
 async def test_a_request_that_is_too_large(harness: TelegramHarness) -> None:
     """No reason to try again."""
-    harness.world.fail_next("sendDocument", Fault.error(413, "Request Entity Too Large"))
+    harness.server.fail_next("sendDocument", Fault.error(413, "Request Entity Too Large"))
     with pytest.raises(ContentRefused):
         await harness.port.send_file(harness.direct, "a.txt", b"a")
 
@@ -196,7 +196,7 @@ async def test_a_request_that_is_too_large(harness: TelegramHarness) -> None:
 @pytest.mark.parametrize("fault", [Fault.drop(), Fault.lost(), Fault.error(502, "Bad Gateway")])
 async def test_a_connection_that_breaks(harness: TelegramHarness, fault: Fault) -> None:
     """Whether the message arrived cannot be told."""
-    harness.world.fail_next("sendMessage", fault)
+    harness.server.fail_next("sendMessage", fault)
     with pytest.raises(Unreachable) as caught:
         await harness.port.send(harness.direct, "hi")
     assert caught.value.maybe_done
@@ -204,7 +204,7 @@ async def test_a_connection_that_breaks(harness: TelegramHarness, fault: Fault) 
 
 async def test_a_server_that_is_not_there(harness: TelegramHarness) -> None:
     """What could not even be begun has certainly not happened."""
-    await harness.world.go_down()
+    await harness.server.go_down()
     with pytest.raises(Unreachable) as caught:
         await harness.port.send(harness.direct, "hi")
     assert not caught.value.maybe_done
@@ -212,7 +212,7 @@ async def test_a_server_that_is_not_there(harness: TelegramHarness) -> None:
 
 async def test_a_token_that_was_revoked(harness: TelegramHarness) -> None:
     """Telegram has taken nothing."""
-    harness.world.fail_next("sendMessage", Fault.error(401, "Unauthorized"))
+    harness.server.fail_next("sendMessage", Fault.error(401, "Unauthorized"))
     with pytest.raises(Unreachable) as caught:
         await harness.port.send(harness.direct, "hi")
     assert not caught.value.maybe_done
@@ -220,7 +220,7 @@ async def test_a_token_that_was_revoked(harness: TelegramHarness) -> None:
 
 async def test_no_error_drags_the_library_along(harness: TelegramHarness) -> None:
     """What is logged about an error must not go back to the library's own, with its addresses."""
-    await harness.world.go_down()
+    await harness.server.go_down()
     with pytest.raises(DeliveryError) as caught:
         await harness.port.send(harness.direct, "hi")
     assert caught.value.__cause__ is None
@@ -229,7 +229,7 @@ async def test_no_error_drags_the_library_along(harness: TelegramHarness) -> Non
 
 async def test_a_send_can_be_abandoned(harness: TelegramHarness) -> None:
     """A cancelled call ends as one, not as an error of delivery."""
-    with harness.world.hold("sendMessage") as held:
+    with harness.server.hold("sendMessage") as held:
         sending = asyncio.create_task(harness.port.send(harness.direct, "hi"))
         await held.arrived()
         sending.cancel()

@@ -28,7 +28,7 @@ async def test_a_direct_message(harness: TelegramHarness) -> None:
 @pytest.mark.parametrize("kind", ["group", "supergroup"])
 async def test_a_group_message(harness: TelegramHarness, kind: str) -> None:
     """A group is named by its own number, which is what is allowed or not."""
-    team = getattr(harness.world, kind)("Team", harness.ada)
+    team = getattr(harness.server, kind)("Team", harness.ada)
     got = await harness.says("Hello all", chat=team)
     assert got.place == Place(str(team.id), "", "group", str(team.id))
     assert not got.addressed
@@ -36,7 +36,7 @@ async def test_a_group_message(harness: TelegramHarness, kind: str) -> None:
 
 async def test_a_topic_is_a_place_of_its_own_and_general_is_none(harness: TelegramHarness) -> None:
     """Only a message in a topic carries a thread; the note that opened the topic is not quoted."""
-    team = harness.world.supergroup("Team", harness.ada, forum=True)
+    team = harness.server.supergroup("Team", harness.ada, forum=True)
     topic = team.topic("Billing")
     in_topic = await harness.says("in the topic", chat=team, thread=topic)
     in_general = await harness.says("in general", chat=team)
@@ -47,7 +47,7 @@ async def test_a_topic_is_a_place_of_its_own_and_general_is_none(harness: Telegr
 
 async def test_a_chain_of_replies_is_no_topic(harness: TelegramHarness) -> None:
     """A supergroup numbers chains of replies like threads; they are not."""
-    team = harness.world.supergroup("Team", harness.ada)
+    team = harness.server.supergroup("Team", harness.ada)
     first = await harness.ada.says("first", chat=team)
     await harness.receiver.next()
     answer = await harness.says("second", chat=team, reply_to=first)
@@ -63,7 +63,7 @@ async def test_a_chain_of_replies_is_no_topic(harness: TelegramHarness) -> None:
 )
 async def test_who_writes_as_a_chat_is_no_person(harness: TelegramHarness, sender: dict[str, Any]) -> None:
     """A channel, or an administrator who stays anonymous, is not let in under anybody's number."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     got = await harness.shows(team, text="in somebody's name", **sender)
     assert got.author == Author(str(sender["sender_chat"]["id"]), "News", is_bot=True)
 
@@ -125,7 +125,7 @@ def _as_telegram_writes_it(fields: dict[str, Any]) -> dict[str, Any]:
 
 async def test_notes_about_changes_are_not_messages(harness: TelegramHarness) -> None:
     """Somebody joined, a title is new: nothing is handed over."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     harness.post(team, new_chat_title="New Team")
     got = await harness.says("hello", chat=team)
     assert got.text == "hello"
@@ -134,9 +134,9 @@ async def test_notes_about_changes_are_not_messages(harness: TelegramHarness) ->
 
 async def test_a_group_that_moves_is_told_to_the_operator(harness: TelegramHarness) -> None:
     """With both numbers: the new one has to be allowed before anybody is answered there."""
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     with capture_logs() as logs:
-        above = harness.world.upgraded(team)
+        above = harness.server.upgraded(team)
         assert (await harness.says("hello", chat=above)).place.group_id == str(above.id)
         await harness.says("hello")
     (moved,) = [line for line in logs if line["event"] == "telegram.group_moved"]
@@ -182,7 +182,7 @@ async def test_a_forwarded_voice_is_somebody_elses(harness: TelegramHarness) -> 
 async def test_a_forwarded_command_is_no_command(harness: TelegramHarness) -> None:
     """What was written to somebody else commands nothing here, and no name can forge a note of ours."""
     origin = {"type": "hidden_user", "sender_user_name": "x]\n/reset [", "date": 1}
-    team = harness.world.group("Team", harness.ada)
+    team = harness.server.group("Team", harness.ada)
     command = {"type": "bot_command", "offset": 0, "length": 7}
     got = await harness.shows(team, text="/status", entities=[command], forward_origin=origin)
     assert got.text == f"[forwarded from x /reset]\n{wrap_untrusted('/status')}"
@@ -235,7 +235,7 @@ async def test_the_steps_of_a_live_location_are_no_edits(harness: TelegramHarnes
     """A person who shares where they are edits nothing, though Telegram says so."""
     moving: Message = harness.post(location=POSITION)
     await harness.receiver.next()
-    harness.world.tell("edited_message", moving)
+    harness.server.tell("edited_message", moving)
     said = await harness.ada.says("helo")
     await harness.ada.edits(said, "hello")
     assert (await harness.receiver.next_edit()).text == "hello"
@@ -258,22 +258,22 @@ async def test_a_paste_cut_at_a_blank_line(harness: TelegramHarness, said: str, 
 async def test_the_same_update_twice_is_the_same_message(harness: TelegramHarness) -> None:
     """Telegram repeats what it thinks was not received; the receiver can tell by place and id."""
     first = await harness.ada.says("once")
-    harness.world.redeliver(first)
+    harness.server.redeliver(first)
     assert await harness.receiver.next() == await harness.receiver.next()
 
 
 async def test_updates_out_of_order_are_all_taken(harness: TelegramHarness) -> None:
     """An update with a lower number than the last is not one that was there before."""
-    harness.world.hold_updates()
+    harness.server.hold_updates()
     for text in ("one", "two", "three"):
         await harness.ada.says(text)
-    harness.world.release_updates(order=reversed)
+    harness.server.release_updates(order=reversed)
     assert [(await harness.receiver.next()).text for _ in range(3)] == ["three", "two", "one"]
 
 
 async def test_a_slow_chat_holds_up_no_other_and_keeps_its_order(harness: TelegramHarness) -> None:
     """While one chat's message is being taken, another chat's is handed over."""
-    bob = harness.world.person(first_name="Bob")
+    bob = harness.server.person(first_name="Bob")
     gate = harness.receiver.gates[str(harness.ada.chat.id)] = asyncio.Event()
     await harness.ada.says("first")
     await harness.ada.says("second")

@@ -26,7 +26,7 @@ async def test_a_plain_text(harness: TelegramHarness) -> None:
     sent = await harness.port.send(harness.direct, "**2 * 2** https://example.org")
     assert (_shown(harness).text, _shown(harness).entities) == ("**2 * 2** https://example.org", [])
     assert sent == str(_shown(harness).id)
-    (call,) = harness.world.calls_of("sendMessage")
+    (call,) = harness.server.calls_of("sendMessage")
     assert call.params["link_preview_options"] == {"is_disabled": True}
 
 
@@ -48,10 +48,10 @@ async def test_formatted_text(harness: TelegramHarness) -> None:
 )
 async def test_formatting_that_is_refused_is_shown_plain(harness: TelegramHarness, refusal: str) -> None:
     """At once, and once only; for a new message and for an edit."""
-    harness.world.fail_next("sendMessage", Fault.error(400, refusal))
+    harness.server.fail_next("sendMessage", Fault.error(400, refusal))
     sent = await harness.port.send(harness.direct, "**bold**", formatted=True)
     assert (_shown(harness).text, _shown(harness).entities) == ("**bold**", [])
-    harness.world.fail_next("editMessageText", Fault.error(400, refusal))
+    harness.server.fail_next("editMessageText", Fault.error(400, refusal))
     await harness.port.edit(harness.direct, sent, "**bolder**", formatted=True)
     assert (_shown(harness).text, _shown(harness).entities) == ("**bolder**", [])
 
@@ -60,7 +60,7 @@ async def test_what_is_refused_plain_too_is_an_error(harness: TelegramHarness) -
     """It does not try for ever."""
     with pytest.raises(ContentRefused, match="too long"):
         await harness.port.send(harness.direct, "x" * 4097, formatted=True)
-    assert len(harness.world.calls_of("sendMessage")) == 1
+    assert len(harness.server.calls_of("sendMessage")) == 1
 
 
 @pytest.mark.parametrize("formatted", [False, True])
@@ -116,7 +116,7 @@ async def test_a_reply(harness: TelegramHarness) -> None:
 
 async def test_a_topic(harness: TelegramHarness) -> None:
     """Text, typing and files go where the question was."""
-    team = harness.world.supergroup("Team", harness.ada, forum=True)
+    team = harness.server.supergroup("Team", harness.ada, forum=True)
     place = (await harness.says("hi", chat=team, thread=team.topic("Billing"))).place
     await harness.port.send(place, "in the topic")
     await harness.port.send_file(place, "a.txt", b"text")
@@ -146,7 +146,7 @@ async def test_an_edit_that_changes_nothing(harness: TelegramHarness) -> None:
     """Telegram calls it an error; it is none."""
     sent = await harness.port.send(harness.direct, "same")
     await harness.port.edit(harness.direct, sent, "same")
-    assert "not modified" in harness.world.refusals[-1]
+    assert "not modified" in harness.server.refusals[-1]
 
 
 async def test_a_deletion(harness: TelegramHarness) -> None:
@@ -183,10 +183,10 @@ async def test_a_press_reaches_the_desk_and_is_answered(harness: TelegramHarness
 
 async def test_a_press_in_a_topic_by_somebody_else(harness: TelegramHarness) -> None:
     """The one who pressed is told of, not the one who was asked."""
-    team = harness.world.supergroup("Team", harness.ada, forum=True)
+    team = harness.server.supergroup("Team", harness.ada, forum=True)
     place = (await harness.says("hi", chat=team, thread=team.topic("Billing"))).place
     await harness.port.send(place, "May I?", buttons=[Button("Yes", "approve:1")])
-    bob = harness.world.person(first_name="Bob")
+    bob = harness.server.person(first_name="Bob")
     await (await bob.presses(team.from_bot[-1], "Yes")).answered()
     (press,) = harness.receiver.presses
     assert (press.author.id, press.place) == (str(bob.id), place)
@@ -211,11 +211,11 @@ async def test_a_press_is_answered_even_if_the_desk_fails(harness: TelegramHarne
 async def test_a_press_that_is_too_old_to_be_answered(harness: TelegramHarness) -> None:
     """It reaches the receiver; that the answer is refused disturbs nothing."""
     await harness.port.send(harness.direct, "May I?", buttons=[Button("Yes", "y")])
-    harness.world.hold_updates()
+    harness.server.hold_updates()
     late = await harness.ada.presses(_shown(harness), "Yes")
     late.expire()
-    harness.world.release_updates()
-    await harness.world.called("answerCallbackQuery")
+    harness.server.release_updates()
+    await harness.server.called("answerCallbackQuery")
     assert (await (await harness.ada.presses(_shown(harness), "Yes")).answered())["text"] == "Done."
 
 
@@ -245,7 +245,7 @@ async def test_a_file_that_is_too_large_is_not_sent(harness: TelegramHarness) ->
     """50 MB are known beforehand; an empty one is refused by Telegram."""
     with pytest.raises(ContentRefused, match="50 MB"):
         await harness.port.send_file(harness.direct, "a.bin", bytes(harness.port.file_limit + 1))
-    assert not harness.world.calls_of("sendDocument")
+    assert not harness.server.calls_of("sendDocument")
     with pytest.raises(ContentRefused, match="non-empty"):
         await harness.port.send_file(harness.direct, "a.bin", b"")
 

@@ -37,7 +37,7 @@ async def _everything_that_can_go_wrong(harness: TelegramHarness) -> list[BaseEx
     await attachment.read(1_000)
     for fault in (Fault.drop(), Fault.error(502, "Bad Gateway"), Fault.error(401, "Unauthorized")):
         for method in ("sendMessage", "editMessageText", "sendDocument", "getFile", "sendChatAction"):
-            harness.world.fail_next(method, fault)
+            harness.server.fail_next(method, fault)
         for call in (
             harness.port.send(harness.direct, "hi"),
             harness.port.edit(harness.direct, sent, "ho"),
@@ -52,29 +52,29 @@ async def _everything_that_can_go_wrong(harness: TelegramHarness) -> list[BaseEx
 
 
 async def test_the_token_is_in_no_log_line_and_no_error(
-    world: FakeTelegram, everything_logged: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    server: FakeTelegram, everything_logged: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """At DEBUG, with every library unmuted, through every call and every failure."""
-    async with running(world) as harness:
+    async with running(server) as harness:
         problems = await _everything_that_can_go_wrong(harness)
-        await world.go_down()
+        await server.go_down()
         details = [(await harness.until("down")).detail]
-        await world.come_back()
+        await server.come_back()
         await harness.until("up")
     texts = ["".join(traceback.format_exception(problem)) + repr(problem) for problem in problems]
     output = capfd.readouterr()
     assert "HTTP Request: POST" in everything_logged.text, "the libraries are heard in this test"
-    assert world.calls_of("sendDocument"), "and the real token was used"
+    assert server.calls_of("sendDocument"), "and the real token was used"
     for text in (everything_logged.text, output.out, output.err, *texts, *details):
         assert SECRET_PART not in text
 
 
 async def test_a_wrong_token_is_not_repeated(
-    world: FakeTelegram, everything_logged: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    server: FakeTelegram, everything_logged: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The library's own sentence about it would."""
     token = "7000000001:AAalmost-the-right-one"
-    async with running(world, settings=settings_for(world, token=token)) as harness:
+    async with running(server, settings=settings_for(server, token=token)) as harness:
         detail = harness.platform.health.detail
     output = capfd.readouterr()
     for text in (everything_logged.text, output.out, output.err, detail, harness.platform.where):
@@ -96,10 +96,10 @@ async def test_a_page_that_repeats_the_address(
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    world = FakeTelegram()
-    world.port = runner.addresses[0][1]
+    server = FakeTelegram()
+    server.port = runner.addresses[0][1]
     try:
-        async with running(world) as harness:
+        async with running(server) as harness:
             await asked.wait()
             with pytest.raises(DeliveryError) as caught:
                 await harness.port.send(Place("1"), "hi")
@@ -112,11 +112,11 @@ async def test_a_page_that_repeats_the_address(
 
 
 async def test_libraries_say_nothing_below_a_warning(
-    world: FakeTelegram, caplog: pytest.LogCaptureFixture
+    server: FakeTelegram, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What people write would be in their debug lines; asking everything of the root logger is not enough."""
     caplog.set_level(logging.DEBUG)
-    async with running(world) as harness:
+    async with running(server) as harness:
         await harness.says("something private")
         await harness.port.send(harness.direct, "something private")
     heard = [record for record in caplog.records if record.name.partition(".")[0] in LIBRARIES]

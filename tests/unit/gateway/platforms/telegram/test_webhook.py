@@ -33,14 +33,14 @@ def address() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}/telegram"
 
 
-def _settings(world: FakeTelegram, address: str) -> Any:
+def _settings(server: FakeTelegram, address: str) -> Any:
     port = int(address.rpartition(":")[2].partition("/")[0])
-    return settings_for(world, webhook={"url": address, "secret": SECRET, "port": port})
+    return settings_for(server, webhook={"url": address, "secret": SECRET, "port": port})
 
 
 @pytest.fixture
-async def hooked(world: FakeTelegram, address: str) -> AsyncIterator[TelegramHarness]:
-    async with running(world, settings=_settings(world, address)) as harness:
+async def hooked(server: FakeTelegram, address: str) -> AsyncIterator[TelegramHarness]:
+    async with running(server, settings=_settings(server, address)) as harness:
         yield harness
 
 
@@ -64,18 +64,18 @@ async def test_what_cannot_be_kept_is_not_confirmed(hooked: TelegramHarness) -> 
 async def test_updates_are_pushed(hooked: TelegramHarness) -> None:
     """The webhook is set with its secret and the kinds of updates that are wanted; nobody polls."""
     assert [(await hooked.says(text)).text for text in ("one", "two")] == ["one", "two"]
-    (call,) = hooked.world.calls_of("setWebhook")
+    (call,) = hooked.server.calls_of("setWebhook")
     assert call.params["secret_token"] == SECRET
     assert call.params["allowed_updates"] == ["message", "edited_message", "callback_query", "my_chat_member"]
     assert "drop_pending_updates" not in call.params
-    assert not hooked.world.calls_of("getUpdates")
+    assert not hooked.server.calls_of("getUpdates")
     assert hooked.platform.health.state == "up"
 
 
 async def test_the_same_update_twice(hooked: TelegramHarness, address: str) -> None:
     """A call that Telegram repeats is confirmed, and the same message to the receiver."""
     first = await hooked.says("once")
-    update = hooked.world.bot.updates.history[-1]
+    update = hooked.server.bot.updates.history[-1]
     assert await _call(address, json.dumps(update).encode()) == (200, "")
     assert await hooked.receiver.next() == first
 
@@ -104,10 +104,12 @@ async def test_a_body_that_is_too_large(hooked: TelegramHarness, address: str) -
 @pytest.mark.parametrize(
     ("sent", "answer"), [("", b""), ("POST / HTTP/1.1\r\nX-A: ", b""), (SIGNED, b"HTTP/1.1 408 ")]
 )
-async def test_a_request_that_never_ends(world: FakeTelegram, address: str, sent: str, answer: bytes) -> None:
+async def test_a_request_that_never_ends(
+    server: FakeTelegram, address: str, sent: str, answer: bytes
+) -> None:
     """The connection is closed, and no handler waits for the rest."""
-    settings = _settings(world, address)
-    async with running(world, settings=settings, webhook_request_seconds=0.3) as harness:
+    settings = _settings(server, address)
+    async with running(server, settings=settings, webhook_request_seconds=0.3) as harness:
         assert (await harness.says("hello")).text == "hello"
         reader, writer = await asyncio.open_connection("127.0.0.1", settings.webhook.port)
         try:
@@ -155,55 +157,55 @@ async def test_a_proxy_may_change_the_path(hooked: TelegramHarness, address: str
     assert (await _call(root + "/", b'{"update_id": 1}'))[0] == 200
 
 
-async def test_a_webhook_that_somebody_replaced(world: FakeTelegram, address: str) -> None:
+async def test_a_webhook_that_somebody_replaced(server: FakeTelegram, address: str) -> None:
     """Noticed, said, and set right."""
-    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as harness:
-        world.bot.updates.set_webhook(None)
+    async with running(server, settings=_settings(server, address), webhook_check_seconds=0.05) as harness:
+        server.bot.updates.set_webhook(None)
         assert "Another program has changed the bot's webhook" in (await harness.until("down")).detail
         assert (await harness.says("hello")).text == "hello"
         await harness.until("up")
 
 
-async def test_a_webhook_that_telegram_cannot_reach(world: FakeTelegram, address: str) -> None:
+async def test_a_webhook_that_telegram_cannot_reach(server: FakeTelegram, address: str) -> None:
     """Down with what Telegram met, as long as something waits there; up again once it got through."""
-    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as harness:
-        hook = world.bot.updates.webhook
+    async with running(server, settings=_settings(server, address), webhook_check_seconds=0.05) as harness:
+        hook = server.bot.updates.webhook
         assert hook is not None
-        world.bot.updates.set_webhook(Webhook(hook.url, "another secret"))
+        server.bot.updates.set_webhook(Webhook(hook.url, "another secret"))
         assert harness.platform.health.state == "up", "nothing waits yet"
         await harness.ada.says("hello")
         detail = (await harness.until("down")).detail
         assert "check the proxy and its certificate: Wrong response from the webhook: 401" in detail
-        world.bot.updates.set_webhook(replace(hook, last_error="Timed out", last_error_at=1_700_000_000))
+        server.bot.updates.set_webhook(replace(hook, last_error="Timed out", last_error_at=1_700_000_000))
         assert (await harness.receiver.next()).text == "hello"
         await harness.until("up")
 
 
-async def test_a_port_that_is_taken(world: FakeTelegram) -> None:
+async def test_a_port_that_is_taken(server: FakeTelegram) -> None:
     """Said with the settings that would help; no webhook is set that leads nowhere."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = f"http://127.0.0.1:{other.getsockname()[1]}/"
-        async with running(world, settings=_settings(world, taken)) as harness:
+        async with running(server, settings=_settings(server, taken)) as harness:
             assert harness.platform.health.state == "down"
             assert "change `webhook.host` and `webhook.port`" in harness.platform.health.detail
-    assert not world.calls_of("setWebhook")
+    assert not server.calls_of("setWebhook")
 
 
-async def test_a_url_that_telegram_does_not_take(world: FakeTelegram, address: str) -> None:
+async def test_a_url_that_telegram_does_not_take(server: FakeTelegram, address: str) -> None:
     """A person has to change it; Telegram's reason is passed on."""
-    settings = _settings(world, address).model_copy(deep=True)
+    settings = _settings(server, address).model_copy(deep=True)
     refused = settings.webhook.model_copy(update={"url": "https://hermes.example/"})
-    async with running(world, settings=settings.model_copy(update={"webhook": refused})) as harness:
+    async with running(server, settings=settings.model_copy(update={"webhook": refused})) as harness:
         assert harness.platform.health.state == "refused"
         assert "bad webhook" in harness.platform.health.detail.lower()
 
 
-async def test_what_comes_while_hermes_is_off_waits_at_telegram(world: FakeTelegram, address: str) -> None:
+async def test_what_comes_while_hermes_is_off_waits_at_telegram(server: FakeTelegram, address: str) -> None:
     """The webhook stays set; Telegram calls again until somebody answers."""
-    async with running(world, settings=_settings(world, address)) as harness:
+    async with running(server, settings=_settings(server, address)) as harness:
         await harness.says("before")
     await harness.ada.says("while off")
-    async with running(world, settings=_settings(world, address)) as later:
+    async with running(server, settings=_settings(server, address)) as later:
         assert (await later.receiver.next()).text == "while off"

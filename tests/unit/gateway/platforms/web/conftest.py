@@ -8,25 +8,25 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.support.browser import Tab
-from tests.support.web_harness import Chat, WebHarness, web_world
+from tests.support.web_harness import Chat, WebHarness, web_harness
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[WebHarness]:
+async def harness(tmp_path: Path) -> AsyncIterator[WebHarness]:
     """A web chat without a token, on a free port."""
-    async with web_world(tmp_path) as world:
-        yield world
+    async with web_harness(tmp_path) as harness:
+        yield harness
 
 
 @pytest.fixture
-async def chat(world: WebHarness) -> Chat:
+async def chat(harness: WebHarness) -> Chat:
     """A conversation in which nothing was said yet."""
-    return await world.open()
+    return await harness.open()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def tab(browser: Browser, world: WebHarness) -> AsyncIterator[Tab]:
+async def tab(browser: Browser, harness: WebHarness) -> AsyncIterator[Tab]:
     """A new chat; at the end the browser must have had nothing to complain about."""
-    async with Tab.visiting(browser, world.url) as tab:
+    async with Tab.visiting(browser, harness.url) as tab:
         yield tab
         assert tab.complaints == []

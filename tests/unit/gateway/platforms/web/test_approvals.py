@@ -14,7 +14,7 @@ from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Call
 from tests.support import sandboxed
 from tests.support.hermes_process import WebClient, hermes
-from tests.support.web_harness import Chat, Events, WebHarness, web_world
+from tests.support.web_harness import Chat, Events, WebHarness, web_harness
 
 RUN = ToolCall("c1", "terminal", '{"command": "echo $((6 * 7)) | tee ran.txt"}')
 OVER = "This request is no longer open."
@@ -23,7 +23,7 @@ OVER = "This request is no longer open."
 @asynccontextmanager
 async def asked(chat: Chat, call: ToolCall = RUN) -> AsyncIterator[tuple[Events, dict[str, Any]]]:
     """A turn that waits for a decision, and what it asked."""
-    chat.world.script.will([call], ["Done."])
+    chat.harness.script.will([call], ["Done."])
     async with chat.watch() as events:
         message_id = await chat.send("Run it")
         while (await events.until("TurnStarted"))[-1]["message_id"] != message_id:
@@ -54,16 +54,16 @@ async def test_once_runs_it_this_time_only(chat: Chat) -> None:
         await events.until("TurnDone")
 
 
-async def test_this_conversation_is_not_asked_again(world: WebHarness, chat: Chat) -> None:
+async def test_this_conversation_is_not_asked_again(harness: WebHarness, chat: Chat) -> None:
     """The same command runs at once from then on; another command, and another conversation, are asked about."""
     async with asked(chat) as (events, question):
         await chat.decide(question["approval_id"], "conversation")
         await events.until("TurnDone")
-    world.script.will([RUN], ["Done."])
+    harness.script.will([RUN], ["Done."])
     assert "ApprovalAsked" not in {event["type"] for event in await chat.ask("Again")}
 
     other_command = ToolCall("c1", "terminal", '{"command": "echo other"}')
-    for place, call in ((chat, other_command), (await world.open("other"), RUN)):
+    for place, call in ((chat, other_command), (await harness.open("other"), RUN)):
         async with asked(place, call) as (events, question):
             await place.decide(question["approval_id"], "deny")
             await events.until("TurnDone")
@@ -103,9 +103,9 @@ async def test_a_stopped_turn_cannot_be_approved_any_more(chat: Chat, tmp_path: 
     assert not exists_below(tmp_path, "ran.txt")
 
 
-async def test_neither_forged_ids_nor_another_conversation_decide(world: WebHarness, chat: Chat) -> None:
+async def test_neither_forged_ids_nor_another_conversation_decide(harness: WebHarness, chat: Chat) -> None:
     """Whatever is not this question in this conversation sounds the same, and the question stays open."""
-    other = await world.open("other")
+    other = await harness.open("other")
     async with asked(chat) as (events, question):
         approval_id = question["approval_id"]
         for place, forged in ((chat, "x"), (chat, approval_id + "x"), (chat, "%00"), (other, approval_id)):
@@ -119,7 +119,7 @@ async def test_a_choice_that_is_none_is_refused(chat: Chat, body: Any) -> None:
     """It is neither a yes nor a no."""
     async with asked(chat) as (events, question):
         path = f"/api/conversations/{chat.id}/approvals/{question['approval_id']}"
-        status, answer = await chat.world.post(path, body)
+        status, answer = await chat.harness.post(path, body)
         assert status == 400
         assert answer["error"].endswith(".")
         await chat.decide(question["approval_id"], "deny")
@@ -129,27 +129,29 @@ async def test_a_choice_that_is_none_is_refused(chat: Chat, body: Any) -> None:
 async def test_another_site_cannot_decide(tmp_path: Path) -> None:
     """Not from its own page, not with a form, not without the token."""
     headers = {"Authorization": "Bearer sesame"}
-    async with web_world(tmp_path, token="sesame") as world:
+    async with web_harness(tmp_path, token="sesame") as harness:
         path = "/api/conversations/c/approvals/a"
         foreign = {**headers, "Origin": "http://evil.invalid"}
-        assert (await world.post(path, {"choice": "once"}, headers=foreign))[0] == 403
-        async with world.http.post(world.url + path, data={"choice": "once"}, headers=headers) as response:
+        assert (await harness.post(path, {"choice": "once"}, headers=foreign))[0] == 403
+        async with harness.http.post(
+            harness.url + path, data={"choice": "once"}, headers=headers
+        ) as response:
             assert response.status == 415
-        assert (await world.post(path, {"choice": "once"}))[0] == 401
-        assert (await world.get("/api/conversations/c/files/f"))[0] == 401
+        assert (await harness.post(path, {"choice": "once"}))[0] == 401
+        assert (await harness.get("/api/conversations/c/files/f"))[0] == 401
 
 
 async def test_in_the_real_process(tmp_path: Path) -> None:
     """With `terminal` turned on by hermes.yaml: it asks, waits for the word, runs in the sandbox that is configured; a
     denied one does not run."""
-    async with FakeOpenAI() as world:
-        model = {"name": "openai/test", "base_url": world.base_url, "api_key": world.api_key}
+    async with FakeOpenAI() as server:
+        model = {"name": "openai/test", "base_url": server.base_url, "api_key": server.api_key}
         tools = {"enabled": ["terminal"], "sandbox": {"mode": sandboxed.MODE, "processes": 33}}
         config = {"model": {**model, "context_length": 32_000}, "tools": tools}
-        world.reply(tool_calls=[Call("terminal", {"command": "echo $((6 * 7)); ulimit -u"})])
-        world.reply("Forty-two.")
-        world.reply(tool_calls=[Call("terminal", {"command": "touch never"})])
-        world.reply("As you wish.")
+        server.reply(tool_calls=[Call("terminal", {"command": "echo $((6 * 7)); ulimit -u"})])
+        server.reply("Forty-two.")
+        server.reply(tool_calls=[Call("terminal", {"command": "touch never"})])
+        server.reply("As you wish.")
         async with hermes(tmp_path, config) as process, WebClient.open(process.url, "desk") as client:
             allowed = await _told_to(client, "once")
             assert allowed.startswith("42\n")

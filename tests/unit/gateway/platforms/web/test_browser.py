@@ -13,18 +13,18 @@ from gateway.store.sqlite.store import SqliteStore
 from tests.support.browser import (
     IN_A_BROWSER,
     Tab,
-    world_of_the_browser,  # noqa: F401 - a fixture
+    browser_harness,  # noqa: F401 - a fixture
 )
 from tests.support.gateways import Gate
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 pytestmark = IN_A_BROWSER
 
 
-async def test_an_answer_streams_and_is_then_rendered(tab: Tab, world: WebHarness) -> None:
+async def test_an_answer_streams_and_is_then_rendered(tab: Tab, harness: WebHarness) -> None:
     """Plain while it arrives, with Stop at hand; Markdown, usage, title and address once it is whole."""
     gate = Gate()
-    world.script.will(["It has **six", gate, "** letters."])
+    harness.script.will(["It has **six", gate, "** letters."])
     await tab.type("How many letters?")
     await tab.sees(".writing", "It has **six")
     await tab.sees("#stop")
@@ -39,9 +39,9 @@ async def test_an_answer_streams_and_is_then_rendered(tab: Tab, world: WebHarnes
     assert await tab.page.title() == "How many letters? · Hermes"
 
 
-async def test_a_tool_call_is_folded_and_can_be_opened(tab: Tab, world: WebHarness) -> None:
+async def test_a_tool_call_is_folded_and_can_be_opened(tab: Tab, harness: WebHarness) -> None:
     """One quiet line with name, argument and time; arguments and result inside."""
-    world.script.will(["Let me see.", ToolCall("c1", "look_up", '{"word": "wing"}')], ["Four."])
+    harness.script.will(["Let me see.", ToolCall("c1", "look_up", '{"word": "wing"}')], ["Four."])
     await tab.type("How long is wing?")
     await tab.sees(".usage")
     await tab.sees(".tool[data-state=done] summary", "look_up")
@@ -59,12 +59,12 @@ async def test_a_tool_call_is_folded_and_can_be_opened(tab: Tab, world: WebHarne
     ]
 
 
-async def test_a_reload_in_the_middle_shows_the_turn_whole_and_once(tab: Tab, world: WebHarness) -> None:
+async def test_a_reload_in_the_middle_shows_the_turn_whole_and_once(tab: Tab, harness: WebHarness) -> None:
     """Before the reload, in the middle of it and after the end: nothing is missing, nothing is there twice."""
     await tab.type("First")
     await tab.sees(".usage")
     gate = Gate()
-    world.script.will([ToolCall("c1", "look_up", '{"word": "a"}')], ["one two ", gate, "three"])
+    harness.script.will([ToolCall("c1", "look_up", '{"word": "a"}')], ["one two ", gate, "three"])
     await tab.type("Second")
     await tab.sees(".writing", "one two ")
 
@@ -91,10 +91,10 @@ async def test_a_reload_in_the_middle_shows_the_turn_whole_and_once(tab: Tab, wo
     assert await tab.said() == whole
 
 
-async def test_stop_keeps_what_was_said(tab: Tab, world: WebHarness) -> None:
+async def test_stop_keeps_what_was_said(tab: Tab, harness: WebHarness) -> None:
     """The button ends the answer; the next message works as ever."""
     gate = Gate()
-    world.script.will(["The beginning", gate, " and the end"], ["Again."])
+    harness.script.will(["The beginning", gate, " and the end"], ["Again."])
     await tab.type("Talk")
     await tab.sees(".writing", "The beginning")
     await tab.page.get_by_label("Stop the answer").click()
@@ -112,10 +112,10 @@ async def test_stop_keeps_what_was_said(tab: Tab, world: WebHarness) -> None:
     ]
 
 
-async def test_a_message_during_a_turn_waits_and_is_then_read(tab: Tab, world: WebHarness) -> None:
+async def test_a_message_during_a_turn_waits_and_is_then_read(tab: Tab, harness: WebHarness) -> None:
     """It is shown as queued below the answer, then takes its place in the conversation."""
     gate = Gate()
-    world.script.will(["Thinking", gate])
+    harness.script.will(["Thinking", gate])
     await tab.type("One")
     await tab.sees(".writing")
     await tab.type("Two")
@@ -132,11 +132,11 @@ async def test_a_message_during_a_turn_waits_and_is_then_read(tab: Tab, world: W
     ]
 
 
-async def test_two_tabs_show_the_same(tab: Tab, world: WebHarness, browser: Browser) -> None:
+async def test_two_tabs_show_the_same(tab: Tab, harness: WebHarness, browser: Browser) -> None:
     """What is asked in one is answered in both."""
     await tab.type("First")
     await tab.sees(".usage")
-    async with Tab.visiting(browser, world.url) as other:
+    async with Tab.visiting(browser, harness.url) as other:
         await other.sees(".answer", "Yes.")
         await other.type("Second")
         await tab.sees(".usage", count=2)
@@ -148,21 +148,21 @@ async def test_two_tabs_show_the_same(tab: Tab, world: WebHarness, browser: Brow
 async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_path: Path) -> None:
     """It connects again by itself and shows what is stored; what was being answered and what waited is answered."""
     database, gate = tmp_path / "state.db", Gate()
-    before = web_world(tmp_path, await SqliteStore.open(database))
+    before = web_harness(tmp_path, await SqliteStore.open(database))
     async with Tab.visiting(browser) as tab:
-        async with before as world:
-            world.script.will(["Working on it", gate])
-            await tab.page.goto(world.url)
+        async with before as harness:
+            harness.script.will(["Working on it", gate])
+            await tab.page.goto(harness.url)
             await tab.type("Before")
             await tab.sees(".writing")
             await tab.type("Unread")
             await tab.sees(".queued[data-queued]")
         await tab.sees("#error", "Connection to Hermes lost")
 
-        port = int(world.url.rpartition(":")[2])
+        port = int(harness.url.rpartition(":")[2])
         store = await SqliteStore.open(database)
         await store.leases.expire_all()
-        async with web_world(tmp_path, store, port=port) as again:
+        async with web_harness(tmp_path, store, port=port) as again:
             await again.gateway.recover("web")
             await tab.sees_no("#error")
             await tab.sees(".queued", count=0)
@@ -178,13 +178,13 @@ async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_
             ]
 
 
-async def test_a_refused_stream_is_asked_for_again(browser: Browser, world: WebHarness) -> None:
+async def test_a_refused_stream_is_asked_for_again(browser: Browser, harness: WebHarness) -> None:
     """Too many pages are open: the person is told, and the page follows again once there is room."""
-    await (await world.open()).ask("Hello")
+    await (await harness.open()).ask("Hello")
     is_stream = re.compile("/live")
     async with Tab.visiting(browser) as tab:
         await tab.page.route(is_stream, lambda route: route.fulfill(status=503, body="No."))
-        await tab.page.goto(world.url)
+        await tab.page.goto(harness.url)
         await tab.sees("#error", "close some")
         await tab.page.unroute(is_stream)
         await tab.sees_no("#error")
@@ -202,9 +202,9 @@ async def test_commands_are_answered_with_a_notice(tab: Tab) -> None:
     assert parts[-2] == "user-message: /stop" and parts[-1].startswith("notice: Nothing is running")
 
 
-async def test_a_failure_is_a_visible_sentence(tab: Tab, world: WebHarness) -> None:
+async def test_a_failure_is_a_visible_sentence(tab: Tab, harness: WebHarness) -> None:
     """Also after a reload."""
-    world.script.will([RateLimited()])
+    harness.script.will([RateLimited()])
     await tab.type("Hello")
     await tab.sees(".failure", "limits how often it can be asked")
     await tab.page.reload()
@@ -212,9 +212,9 @@ async def test_a_failure_is_a_visible_sentence(tab: Tab, world: WebHarness) -> N
     await tab.sees(".user-message", count=1)
 
 
-async def test_a_message_that_is_too_long_is_given_back(browser: Browser, world: WebHarness) -> None:
+async def test_a_message_that_is_too_long_is_given_back(browser: Browser, harness: WebHarness) -> None:
     """The person is told why and loses nothing."""
-    async with Tab.visiting(browser, world.url) as tab:
+    async with Tab.visiting(browser, harness.url) as tab:
         await tab.type("x" * 100_001)
         await tab.sees("#error", "100 kB")
         assert len(await tab.page.locator("#text").input_value()) == 100_001
@@ -234,11 +234,11 @@ async def test_enter_sends_and_shift_enter_breaks_the_line(tab: Tab) -> None:
     assert await field.input_value() == ""
 
 
-async def test_the_reader_is_followed_only_at_the_end(tab: Tab, world: WebHarness) -> None:
+async def test_the_reader_is_followed_only_at_the_end(tab: Tab, harness: WebHarness) -> None:
     """New text scrolls along, unless the person has scrolled up to read."""
     below = "() => (s => s.scrollHeight - s.scrollTop - s.clientHeight)(document.querySelector('#scroller'))"
     gate = Gate()
-    world.script.will(["line\n\n" * 80, gate, "more\n\n" * 40 + "the end"])
+    harness.script.will(["line\n\n" * 80, gate, "more\n\n" * 40 + "the end"])
     await tab.type("Tell me")
     await tab.sees(".writing", "line")
     await tab.page.wait_for_function(f"{below} < 2")
@@ -254,10 +254,10 @@ async def test_the_reader_is_followed_only_at_the_end(tab: Tab, world: WebHarnes
 EVIL = "<img src=x onerror='document.title=666'><script>document.title=666</script>"
 
 
-async def test_markup_from_people_models_and_tools_does_nothing(tab: Tab, world: WebHarness) -> None:
+async def test_markup_from_people_models_and_tools_does_nothing(tab: Tab, harness: WebHarness) -> None:
     """Typed, streamed, rendered, in a tool call, in the title, in an error; live and after a reload."""
     gate = Gate()
-    world.script.will(
+    harness.script.will(
         [EVIL, gate, f"\n\n[click](javascript:document.title=666) ![x](https://e.invalid/{EVIL})"],
         [ToolCall(f"c{EVIL}", "look_up", f'{{"word": "{EVIL}"}}'), ToolCall("c2", EVIL, EVIL)],
         [RateLimited(EVIL)],

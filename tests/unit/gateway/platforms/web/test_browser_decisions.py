@@ -12,10 +12,10 @@ from agent.messages import ToolCall
 from tests.support.browser import (
     IN_A_BROWSER,
     Tab,
-    world_of_the_browser,  # noqa: F401 - a fixture
+    browser_harness,  # noqa: F401 - a fixture
 )
 from tests.support.gateways import Gate
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 pytestmark = IN_A_BROWSER
 
@@ -29,16 +29,18 @@ RUN = ToolCall("c1", "terminal", '{"command": "echo $((6 * 7))"}')
 OPEN = ".approval[data-state=open]"
 
 
-async def asked(tab: Tab, world: WebHarness) -> None:
+async def asked(tab: Tab, harness: WebHarness) -> None:
     """A turn that waits for the person."""
-    world.script.will([RUN], ["There."])
+    harness.script.will([RUN], ["There."])
     await tab.type("Run it")
     await tab.sees(OPEN)
 
 
-async def test_a_card_is_pressed_and_every_tab_sees_it(tab: Tab, world: WebHarness, browser: Browser) -> None:
+async def test_a_card_is_pressed_and_every_tab_sees_it(
+    tab: Tab, harness: WebHarness, browser: Browser
+) -> None:
     """The exact command, three buttons; after the click the outcome, here and elsewhere, and the command runs."""
-    await asked(tab, world)
+    await asked(tab, harness)
     await tab.sees(f"{OPEN} pre", "echo $((6 * 7))")
     await tab.sees(f"{OPEN} .time-left", "10 min left")
     async with Tab.visiting(browser, tab.page.url) as other:
@@ -54,9 +56,9 @@ async def test_a_card_is_pressed_and_every_tab_sees_it(tab: Tab, world: WebHarne
     await tab.sees(".tool pre", "42\n[exit code 0]")
 
 
-async def test_the_keyboard_alone_can_decide(tab: Tab, world: WebHarness) -> None:
+async def test_the_keyboard_alone_can_decide(tab: Tab, harness: WebHarness) -> None:
     """From the field back to the reminder, through it to the buttons; the focus stays with the card."""
-    await asked(tab, world)
+    await asked(tab, harness)
     await tab.page.locator("#text").focus()
     await tab.page.keyboard.press("Shift+Tab")
     await tab.sees("#approval-reminder:focus", "Hermes is waiting for your decision")
@@ -70,18 +72,18 @@ async def test_the_keyboard_alone_can_decide(tab: Tab, world: WebHarness) -> Non
     await tab.sees(".tool[data-state=failed]")
 
 
-async def test_a_screen_reader_is_told_and_finds_names(tab: Tab, world: WebHarness) -> None:
+async def test_a_screen_reader_is_told_and_finds_names(tab: Tab, harness: WebHarness) -> None:
     """The log is silent while it is busy, so an alert outside of it speaks; the card is named by its question."""
-    await asked(tab, world)
+    await asked(tab, harness)
     await tab.sees("[role=alert] >> text=Hermes is waiting for your decision")
     card = tab.page.get_by_role("region", name="May Hermes run terminal?")
     assert await card.get_by_role("button").all_text_contents() == ["Once", "This conversation", "Deny"]
 
 
-async def test_a_card_expires_before_the_eyes(tab: Tab, world: WebHarness) -> None:
+async def test_a_card_expires_before_the_eyes(tab: Tab, harness: WebHarness) -> None:
     """The time that is left is shown; when nobody waits any more, the buttons are gone."""
     await tab.page.clock.install()
-    await asked(tab, world)
+    await asked(tab, harness)
     await tab.page.clock.fast_forward(9 * 60_000 + 30_000)
     await tab.sees(f"{OPEN} .time-left", " s left")
     await tab.page.clock.resume()
@@ -90,9 +92,9 @@ async def test_a_card_expires_before_the_eyes(tab: Tab, world: WebHarness) -> No
     await tab.sees_no(".choices, #approval-reminder")
 
 
-async def test_a_reload_keeps_the_question(tab: Tab, world: WebHarness) -> None:
+async def test_a_reload_keeps_the_question(tab: Tab, harness: WebHarness) -> None:
     """A tab that comes later can decide just as well, and the card stands there once."""
-    await asked(tab, world)
+    await asked(tab, harness)
     await tab.page.reload()
     await tab.sees(OPEN, count=1)
     await tab.page.get_by_role("button", name="This conversation").click()
@@ -100,15 +102,15 @@ async def test_a_reload_keeps_the_question(tab: Tab, world: WebHarness) -> None:
     await tab.sees(".answer", "There.")
 
 
-async def test_a_file_is_downloaded(tab: Tab, world: WebHarness, tmp_path: Path) -> None:
+async def test_a_file_is_downloaded(tab: Tab, harness: WebHarness, tmp_path: Path) -> None:
     """A link with name and caption, during the turn and after a reload."""
-    world.script.will("First of all, hello.")
+    harness.script.will("First of all, hello.")
     await tab.type("Hello")
     await tab.sees(".usage")
     folder = tmp_path / tab.page.url.rpartition("/")[2]
     folder.mkdir()
     (folder / "report.md").write_text("# All is well\n")
-    world.script.will(
+    harness.script.will(
         [ToolCall("c1", "send_file", '{"path": "report.md", "caption": "As promised."}')], ["Sent."]
     )
     await tab.type("Send the report")
@@ -135,9 +137,9 @@ async def test_a_waiting_message_is_marked_in_every_tab(
     browser: Browser, tmp_path: Path, busy: Any, label: str
 ) -> None:
     """With what becomes of it; the mark goes when its turn begins or the running one takes it in."""
-    async with web_world(tmp_path, busy=busy) as world, Tab.visiting(browser, world.url) as tab:
+    async with web_harness(tmp_path, busy=busy) as harness, Tab.visiting(browser, harness.url) as tab:
         gate, tool_gate = Gate(), Gate()
-        world.script.will(
+        harness.script.will(
             ["Thinking", gate, ToolCall("c1", "look_up", '{"word": "a"}')], [tool_gate, "Well."]
         )
         await tab.type("One")
@@ -165,16 +167,16 @@ async def test_a_waiting_message_is_marked_in_every_tab(
     [("light", {}), ("dark", DARK), ("phone", PHONE), ("phone-dark", {**PHONE, **DARK})],
 )
 async def test_pictures(
-    browser: Browser, world: WebHarness, tmp_path: Path, name: str, options: dict[str, Any]
+    browser: Browser, harness: WebHarness, tmp_path: Path, name: str, options: dict[str, Any]
 ) -> None:
     """How an answered and an open question, a file and a waiting message look."""
-    async with Tab.visiting(browser, world.url, **options) as tab:
+    async with Tab.visiting(browser, harness.url, **options) as tab:
         await tab.type("Good morning")
         await tab.sees(".usage")
         folder = tmp_path / tab.page.url.rpartition("/")[2]
         folder.mkdir()
         (folder / "rehearsal.md").write_text("# Rehearsal\n")
-        world.script.will(
+        harness.script.will(
             [ToolCall("c1", "terminal", '{"command": "ls -1"}')],
             [ToolCall("c2", "send_file", '{"path": "rehearsal.md", "caption": "What the rehearsal wrote."}')],
             ["Here is the report. I can clean up now:", ToolCall("c3", "terminal", _LONG)],

@@ -11,7 +11,7 @@ from playwright.async_api import Browser
 from tests.support.browser import (
     IN_A_BROWSER,
     Tab,
-    world_of_the_browser,  # noqa: F401 - a fixture
+    browser_harness,  # noqa: F401 - a fixture
 )
 from tests.support.web_harness import WebHarness
 
@@ -72,10 +72,10 @@ async def foreign() -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-async def test_a_foreign_page_gets_nowhere(browser: Browser, world: WebHarness, foreign: str) -> None:
+async def test_a_foreign_page_gets_nowhere(browser: Browser, harness: WebHarness, foreign: str) -> None:
     """It sends nothing that counts, reads nothing, and does not even learn that Hermes is there."""
     async with Tab.visiting(browser, foreign) as tab:
-        tried = await tab.page.evaluate(_TRIES, world.url)
+        tried = await tab.page.evaluate(_TRIES, harness.url)
     assert set(tried.values()) == {"refused"}, tried
     # What is sent without permission arrives all the same; it must have done nothing.
-    assert await world.store.sessions.conversations() == []
+    assert await harness.store.sessions.conversations() == []

@@ -12,9 +12,9 @@ from agent.messages import ToolCall
 from tests.support.browser import (
     IN_A_BROWSER,
     Tab,
-    world_of_the_browser,  # noqa: F401 - a fixture
+    browser_harness,  # noqa: F401 - a fixture
 )
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 pytestmark = IN_A_BROWSER
 
@@ -26,10 +26,10 @@ PHONE: dict[str, Any] = {
 DARK = {"color_scheme": "dark"}
 
 
-async def test_code_can_be_copied(browser: Browser, world: WebHarness) -> None:
+async def test_code_can_be_copied(browser: Browser, harness: WebHarness) -> None:
     """The button takes the code, not the line numbers of a guess."""
-    world.script.will(["```py\nprint('hi')\n```"])
-    async with Tab.visiting(browser, world.url, permissions=["clipboard-read", "clipboard-write"]) as tab:
+    harness.script.will(["```py\nprint('hi')\n```"])
+    async with Tab.visiting(browser, harness.url, permissions=["clipboard-read", "clipboard-write"]) as tab:
         await tab.type("Code, please")
         await tab.sees(".usage")
         await tab.page.get_by_role("button", name="Copy").click()
@@ -37,10 +37,10 @@ async def test_code_can_be_copied(browser: Browser, world: WebHarness) -> None:
         assert await tab.page.evaluate("navigator.clipboard.readText()") == "print('hi')\n"
 
 
-async def test_the_conversation_can_be_read_without_javascript(browser: Browser, world: WebHarness) -> None:
+async def test_the_conversation_can_be_read_without_javascript(browser: Browser, harness: WebHarness) -> None:
     """The words are there, and a line that says how to answer."""
-    await (await world.open()).ask("Hello")
-    async with Tab.visiting(browser, world.url, java_script_enabled=False) as tab:
+    await (await harness.open()).ask("Hello")
+    async with Tab.visiting(browser, harness.url, java_script_enabled=False) as tab:
         await tab.sees(".answer", "Yes.")
         await tab.sees("noscript p", "To write, enable it")
         await tab.sees_no("#composer")
@@ -48,7 +48,10 @@ async def test_the_conversation_can_be_read_without_javascript(browser: Browser,
 
 async def test_a_token_is_asked_for_and_remembered(browser: Browser, tmp_path: Path) -> None:
     """A wrong one is refused; the right one opens, leaves the address, and holds for the next visit."""
-    async with web_world(tmp_path, token="open sesame") as world, Tab.visiting(browser, world.url) as tab:
+    async with (
+        web_harness(tmp_path, token="open sesame") as harness,
+        Tab.visiting(browser, harness.url) as tab,
+    ):
         await tab.page.get_by_label("Token").fill("wrong")
         await tab.page.keyboard.press("Enter")
         await tab.sees("p", "token is wrong")
@@ -59,11 +62,13 @@ async def test_a_token_is_asked_for_and_remembered(browser: Browser, tmp_path: P
         assert "sesame" not in tab.page.url
 
 
-async def test_on_a_phone_the_conversations_are_behind_a_button(browser: Browser, world: WebHarness) -> None:
+async def test_on_a_phone_the_conversations_are_behind_a_button(
+    browser: Browser, harness: WebHarness
+) -> None:
     """Nothing is wider than the screen; the list opens, leads to a conversation, and is closed again there."""
     for name in ("first", "second"):
-        await (await world.open(name)).ask(f"The {name} question")
-    async with Tab.visiting(browser, world.url, **PHONE) as tab:
+        await (await harness.open(name)).ask(f"The {name} question")
+    async with Tab.visiting(browser, harness.url, **PHONE) as tab:
         await tab.sees_no("#sidebar")
         assert await tab.page.evaluate("document.documentElement.scrollWidth") == 390
         await tab.page.get_by_role("button", name="Conversations").click()
@@ -72,9 +77,9 @@ async def test_on_a_phone_the_conversations_are_behind_a_button(browser: Browser
         await tab.sees_no("#sidebar")
 
 
-async def test_the_keyboard_reaches_everything(tab: Tab, world: WebHarness) -> None:
+async def test_the_keyboard_reaches_everything(tab: Tab, harness: WebHarness) -> None:
     """The field has the focus at first; Tab goes through the controls, and each shows when it has it."""
-    world.script.will([ToolCall("c1", "look_up", '{"word": "wing"}')], ["Four."])
+    harness.script.will([ToolCall("c1", "look_up", '{"word": "wing"}')], ["Four."])
     await tab.type("Go")
     await tab.sees(".usage")
     outlines: dict[str, str] = {}
@@ -95,11 +100,11 @@ async def test_the_keyboard_reaches_everything(tab: Tab, world: WebHarness) -> N
     [("light", {}), ("dark", DARK), ("phone", PHONE), ("phone-dark", {**PHONE, **DARK})],
 )
 async def test_pictures(
-    browser: Browser, world: WebHarness, tmp_path: Path, name: str, options: dict[str, Any]
+    browser: Browser, harness: WebHarness, tmp_path: Path, name: str, options: dict[str, Any]
 ) -> None:
     """The page as people see it. The light one is the README's."""
-    await _furnish(world, tmp_path)
-    async with Tab.visiting(browser, world.url, **options) as tab:
+    await _furnish(harness, tmp_path)
+    async with Tab.visiting(browser, harness.url, **options) as tab:
         await tab.sees(".usage")
         await tab.page.locator("#text").blur()
         await tab.picture(f"chat-{name}")
@@ -134,15 +139,15 @@ The branch is **frozen already**. For the rehearsal, this is the command you wro
 """
 
 
-async def _furnish(world: WebHarness, folder: Path) -> None:
+async def _furnish(harness: WebHarness, folder: Path) -> None:
     """A desk as it looks after a few days."""
     for at, (platform, question) in enumerate(_EARLIER):
-        await (await world.open(f"earlier {at}", platform)).ask(question)
-    chat = await world.open("launch")
+        await (await harness.open(f"earlier {at}", platform)).ask(question)
+    chat = await harness.open("launch")
     notes = folder / chat.id / "notes.md"
     notes.parent.mkdir(exist_ok=True)
     notes.write_text(_NOTES)
-    world.script.will(
+    harness.script.will(
         ["I will look at your notes.", ToolCall("c1", "read_file", '{"path": "notes.md"}')],
         [_ANSWER],
     )

@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler
 
 from gateway.platforms.clients import client_key, listen
 from gateway.platforms.web.sse import EventStreams, frame
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 POST = (
     "POST /api/conversations HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
@@ -27,24 +27,24 @@ POST = (
 @pytest.mark.parametrize("head", ["", "GET / HTTP/1.1\r\nHost: {host}\r\nX-Long: "])
 async def test_a_head_that_never_ends(tmp_path: Path, head: str) -> None:
     """The connection is closed, whether or not the request has begun."""
-    async with web_world(tmp_path, request_seconds=0.3) as world, _connected(world) as (reader, writer):
-        writer.write(head.format(host=urlsplit(world.url).netloc).encode())
+    async with web_harness(tmp_path, request_seconds=0.3) as harness, _connected(harness) as (reader, writer):
+        writer.write(head.format(host=urlsplit(harness.url).netloc).encode())
         async with asyncio.timeout(30):
             assert await reader.read() == b""
 
 
 async def test_a_body_that_never_comes(tmp_path: Path) -> None:
     """The client is told, and no handler waits for the rest."""
-    async with web_world(tmp_path, request_seconds=0.3) as world, _connected(world) as (reader, writer):
-        writer.write(POST.format(host=urlsplit(world.url).netloc).encode())
+    async with web_harness(tmp_path, request_seconds=0.3) as harness, _connected(harness) as (reader, writer):
+        writer.write(POST.format(host=urlsplit(harness.url).netloc).encode())
         async with asyncio.timeout(30):
             assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
 
 
 async def test_a_body_of_a_stranger_is_not_read(tmp_path: Path) -> None:
     """Without the token the answer comes before the body does, so strangers cannot have bodies kept in memory."""
-    async with web_world(tmp_path, token="a-token") as world, _connected(world) as (reader, writer):
-        writer.write(POST.format(host=urlsplit(world.url).netloc).encode())
+    async with web_harness(tmp_path, token="a-token") as harness, _connected(harness) as (reader, writer):
+        writer.write(POST.format(host=urlsplit(harness.url).netloc).encode())
         async with asyncio.timeout(20):
             assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
 
@@ -57,10 +57,10 @@ async def test_a_form_that_never_ends(tmp_path: Path, length: str, status: int) 
     """The form for the token is open to strangers: it has a deadline, and what is too long is not kept."""
     seconds = 0.3 if status == 408 else 60.0
     async with (
-        web_world(tmp_path, token="a-token", request_seconds=seconds) as world,
-        _connected(world) as (reader, writer),
+        web_harness(tmp_path, token="a-token", request_seconds=seconds) as harness,
+        _connected(harness) as (reader, writer),
     ):
-        head = f"POST /sign-in HTTP/1.1\r\nHost: {urlsplit(world.url).netloc}\r\n{length}\r\n"
+        head = f"POST /sign-in HTTP/1.1\r\nHost: {urlsplit(harness.url).netloc}\r\n{length}\r\n"
         writer.write(f"{head}Content-Type: application/x-www-form-urlencoded\r\n\r\n".encode())
         if "chunked" in length:
             writer.write(b"2711\r\n" + b"x" * 10_001)
@@ -70,9 +70,9 @@ async def test_a_form_that_never_ends(tmp_path: Path, length: str, status: int) 
 
 async def test_too_many_event_streams_of_one_client(tmp_path: Path) -> None:
     """The one too many is refused with a sentence; when a page is closed, there is room for another."""
-    async with web_world(tmp_path) as world:
-        chat = await world.open()
-        events = f"{world.url}/api/conversations/{chat.id}/events"
+    async with web_harness(tmp_path) as harness:
+        chat = await harness.open()
+        events = f"{harness.url}/api/conversations/{chat.id}/events"
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
             async with AsyncExitStack() as pages:
                 last = await pages.enter_async_context(http.get(events))
@@ -156,8 +156,8 @@ async def _ends_unread(handler: Handler, *, request_seconds: float) -> None:
 
 
 @asynccontextmanager
-async def _connected(world: WebHarness) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    where = urlsplit(world.url)
+async def _connected(harness: WebHarness) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    where = urlsplit(harness.url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     try:
         yield reader, writer

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.gateways import Gate
-from tests.support.web_harness import Chat, WebHarness, web_world
+from tests.support.web_harness import Chat, WebHarness, web_harness
 
 
-async def test_a_late_watcher_gets_the_running_turn_whole(world: WebHarness, chat: Chat) -> None:
+async def test_a_late_watcher_gets_the_running_turn_whole(harness: WebHarness, chat: Chat) -> None:
     """Whoever opens the conversation in the middle of an answer sees it from its beginning, and once."""
     gate = Gate()
-    world.script.will(["one ", "two ", gate, "three"])
+    harness.script.will(["one ", "two ", gate, "three"])
     message_id = await chat.send("Count")
     await gate.reached.wait()
 
-    late = await world.open()
+    late = await harness.open()
     async with late.watch() as events:
         gate.set()
         seen = await events.until("TurnDone")
@@ -26,7 +26,7 @@ async def test_a_late_watcher_gets_the_running_turn_whole(world: WebHarness, cha
 async def test_who_has_read_the_store_is_not_told_again(chat: Chat) -> None:
     """`after` of a quiet conversation means: only what is new."""
     await chat.ask("old")
-    fresh = await chat.world.open()
+    fresh = await chat.harness.open()
     assert (await fresh.ask("new"))[0]["text"] == "new"
 
 
@@ -46,10 +46,10 @@ async def test_last_event_id_is_honoured_like_after(chat: Chat) -> None:
         assert (await confused.until("TurnDone"))[0]["text"] == "second"
 
 
-async def test_a_lost_end_is_made_up_for_by_the_whole_turn(world: WebHarness, chat: Chat) -> None:
+async def test_a_lost_end_is_made_up_for_by_the_whole_turn(harness: WebHarness, chat: Chat) -> None:
     """A connection lost near the end: the turn comes again from TurnStarted, to be drawn anew."""
     gate = Gate()
-    world.script.will(["almost ", gate, "done"])
+    harness.script.will(["almost ", gate, "done"])
     async with chat.watch() as events:
         await chat.send("Go")
         await events.until("TextDelta")
@@ -68,9 +68,9 @@ async def test_two_watchers_see_the_same(chat: Chat) -> None:
         assert one.numbers == two.numbers
 
 
-async def test_a_watcher_sees_only_its_own_conversation(world: WebHarness, chat: Chat) -> None:
+async def test_a_watcher_sees_only_its_own_conversation(harness: WebHarness, chat: Chat) -> None:
     """Two conversations at the same time do not mix."""
-    other = await world.open("other")
+    other = await harness.open("other")
     async with chat.watch() as mine, other.watch() as theirs:
         await other.ask("not for you")
         await theirs.until("TurnDone")
@@ -80,10 +80,10 @@ async def test_a_watcher_sees_only_its_own_conversation(world: WebHarness, chat:
 
 async def test_a_quiet_stream_has_a_heartbeat(tmp_path: Path) -> None:
     """Proxies and clients can tell a quiet conversation from a dead connection; no event is lost to it."""
-    async with web_world(tmp_path, heartbeat_seconds=0.01) as world:
-        chat = await world.open()
+    async with web_harness(tmp_path, heartbeat_seconds=0.01) as harness:
+        chat = await harness.open()
         gate = Gate()
-        world.script.will([gate, "late"])
+        harness.script.will([gate, "late"])
         async with chat.watch() as events:
             await chat.send("Wait")
             await events.until("TurnStarted")
@@ -93,10 +93,10 @@ async def test_a_quiet_stream_has_a_heartbeat(tmp_path: Path) -> None:
             assert (await events.until("TurnDone"))[-1]["text"] == "late"
 
 
-async def test_stopping_the_platform_ends_its_streams(world: WebHarness, chat: Chat) -> None:
+async def test_stopping_the_platform_ends_its_streams(harness: WebHarness, chat: Chat) -> None:
     """A page left open does not hold up the shutdown."""
     async with chat.watch() as events, chat.watch(f"/c/{chat.id}/live") as page:
         await page.next()
-        await world.web.stop()
+        await harness.web.stop()
         await events.response.content.read()
         await page.response.content.read()

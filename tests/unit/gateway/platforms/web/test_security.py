@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 TOKEN = "tökén with spaces"
 
@@ -16,15 +16,15 @@ TOKEN = "tökén with spaces"
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[WebHarness]:
     """A web chat that asks for a token."""
-    async with web_world(tmp_path, token=TOKEN) as world:
-        yield world
+    async with web_harness(tmp_path, token=TOKEN) as harness:
+        yield harness
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-async def test_loopback_names_are_ours(world: WebHarness, name: str) -> None:
+async def test_loopback_names_are_ours(harness: WebHarness, name: str) -> None:
     """However a person writes the address of this machine."""
-    port = world.url.rpartition(":")[2]
-    status, _ = await world.get("/healthz", headers={"Host": f"{name}:{port}"})
+    port = harness.url.rpartition(":")[2]
+    status, _ = await harness.get("/healthz", headers={"Host": f"{name}:{port}"})
     assert status == 200
 
 
@@ -40,11 +40,11 @@ async def test_loopback_names_are_ours(world: WebHarness, name: str) -> None:
         "",
     ],
 )
-async def test_a_foreign_host_is_refused(world: WebHarness, host: str) -> None:
+async def test_a_foreign_host_is_refused(harness: WebHarness, host: str) -> None:
     """DNS rebinding: a foreign name pointed at this machine carries its own name in Host."""
-    port = world.url.rpartition(":")[2]
+    port = harness.url.rpartition(":")[2]
     for path in ("/healthz", "/new", "/api/conversations", "/static/chat.js"):
-        status, _ = await world.get(path, headers={"Host": host.format(port=port)})
+        status, _ = await harness.get(path, headers={"Host": host.format(port=port)})
         assert status == 403, path
 
 
@@ -52,36 +52,36 @@ async def test_a_foreign_host_is_refused(world: WebHarness, host: str) -> None:
     "origin",
     ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost:{port}", "http://[", "file://"],
 )
-async def test_a_foreign_origin_cannot_post(world: WebHarness, origin: str) -> None:
+async def test_a_foreign_origin_cannot_post(harness: WebHarness, origin: str) -> None:
     """Another site, a sandboxed frame, another program on this machine."""
-    port = world.url.rpartition(":")[2]
+    port = harness.url.rpartition(":")[2]
     headers = {"Origin": origin.format(port=port)}
-    status, answer = await world.post("/api/conversations", {"platform": "web"}, headers=headers)
+    status, answer = await harness.post("/api/conversations", {"platform": "web"}, headers=headers)
     assert (status, "other sites" in answer["error"]) == (403, True)
 
 
-async def test_our_own_origin_can_post(world: WebHarness) -> None:
+async def test_our_own_origin_can_post(harness: WebHarness) -> None:
     """The page itself, which sends its origin, and programs, which send none."""
     body = {"platform": "web"}
-    assert (await world.post("/api/conversations", body, headers={"Origin": world.url}))[0] == 200
-    assert (await world.post("/api/conversations", body))[0] == 200
+    assert (await harness.post("/api/conversations", body, headers={"Origin": harness.url}))[0] == 200
+    assert (await harness.post("/api/conversations", body))[0] == 200
 
 
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
 )
-async def test_only_json_can_be_posted(world: WebHarness, content_type: str) -> None:
+async def test_only_json_can_be_posted(harness: WebHarness, content_type: str) -> None:
     """What a foreign form could send without asking the browser first."""
     headers = {"Content-Type": content_type}
     data = b'{"platform": "web"}'
-    async with world.http.post(f"{world.url}/api/conversations", data=data, headers=headers) as response:
+    async with harness.http.post(f"{harness.url}/api/conversations", data=data, headers=headers) as response:
         assert response.status == 415
 
 
 @pytest.mark.parametrize("path", ["/new", "/api/conversations", "/static/chat.js", "/nothing", "/healthz"])
-async def test_every_answer_carries_the_headers(world: WebHarness, path: str) -> None:
+async def test_every_answer_carries_the_headers(harness: WebHarness, path: str) -> None:
     """Pages, data, files and errors alike: nothing inline runs, nothing is framed or sniffed."""
-    async with world.http.get(world.url + path) as response:
+    async with harness.http.get(harness.url + path) as response:
         policy = response.headers["Content-Security-Policy"]
         assert "unsafe" not in policy
         assert policy.startswith("default-src 'none'")
@@ -95,9 +95,9 @@ async def test_every_answer_carries_the_headers(world: WebHarness, path: str) ->
         assert response.headers["Cache-Control"] == ("no-cache" if "static" in path else "no-store")
 
 
-async def test_the_event_stream_carries_the_headers_too(world: WebHarness) -> None:
+async def test_the_event_stream_carries_the_headers_too(harness: WebHarness) -> None:
     """Its headers leave before the handler is done."""
-    chat = await world.open()
+    chat = await harness.open()
     async with chat.watch() as events:
         assert "Content-Security-Policy" in events.response.headers
         assert events.response.content_type == "text/event-stream"
@@ -129,7 +129,7 @@ async def test_the_bearer_token_opens(guarded: WebHarness) -> None:
     assert await guarded.get("/api/conversations", headers=headers) == (200, [])
 
 
-async def test_files_outside_the_static_folder_are_not_served(world: WebHarness) -> None:
+async def test_files_outside_the_static_folder_are_not_served(harness: WebHarness) -> None:
     """Neither by dots nor by encoded dots."""
     for path in (
         "/static/../platform.py",
@@ -137,5 +137,5 @@ async def test_files_outside_the_static_folder_are_not_served(world: WebHarness)
         "/static/..%2fplatform.py",
         "/static/",
     ):
-        async with world.http.get(URL(world.url + path, encoded=True)) as response:
+        async with harness.http.get(URL(harness.url + path, encoded=True)) as response:
             assert response.status in (403, 404), path

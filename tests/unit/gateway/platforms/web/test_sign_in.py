@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from gateway.store.sqlite.store import SqliteStore
-from tests.support.web_harness import WebHarness, web_world
+from tests.support.web_harness import WebHarness, web_harness
 
 TOKEN = "tökén with spaces & 100 %"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -22,15 +22,15 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[WebHarness]:
     """A web chat that asks for a token."""
-    async with web_world(tmp_path, token=TOKEN) as world:
-        yield world
+    async with web_harness(tmp_path, token=TOKEN) as harness:
+        yield harness
 
 
 async def _sign_in(
-    world: WebHarness, token: str, **headers: str
+    harness: WebHarness, token: str, **headers: str
 ) -> tuple[int, str, aiohttp.typedefs.LooseHeaders]:
     how: dict[str, Any] = {"allow_redirects": False, "headers": headers}
-    async with world.http.post(f"{world.url}/sign-in", data={"token": token}, **how) as response:
+    async with harness.http.post(f"{harness.url}/sign-in", data={"token": token}, **how) as response:
         return response.status, await response.text(), response.headers
 
 
@@ -84,14 +84,14 @@ async def test_a_cookie_that_is_not_text(guarded: WebHarness) -> None:
         writer.close()
 
 
-async def test_where_no_token_is_asked_for(world: WebHarness) -> None:
+async def test_where_no_token_is_asked_for(harness: WebHarness) -> None:
     """A form that was open before the token was removed from the configuration leads to the page."""
-    status, _, headers = await _sign_in(world, "old")
+    status, _, headers = await _sign_in(harness, "old")
     assert (status, headers["Location"]) == (303, "/")
     assert "Set-Cookie" not in headers
-    async with world.http.get(f"{world.url}/sign-in", allow_redirects=False) as asked:
+    async with harness.http.get(f"{harness.url}/sign-in", allow_redirects=False) as asked:
         assert (asked.status, asked.headers["Location"]) == (303, "/")
-    assert "Sign out" not in (await world.get("/new"))[1]
+    assert "Sign out" not in (await harness.get("/new"))[1]
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ async def test_a_forged_cookie(guarded: WebHarness, cookie: str) -> None:
 
 async def test_a_new_token_signs_everybody_out(tmp_path: Path) -> None:
     """The cookie is worth nothing without the token it was made from."""
-    async with web_world(tmp_path, token="first") as before:
+    async with web_harness(tmp_path, token="first") as before:
         _, _, headers = await _sign_in(before, "first")
         port = int(before.url.rpartition(":")[2])
     cookie = headers["Set-Cookie"].split("; ")[0]
-    async with web_world(tmp_path, token="second", port=port) as after:
+    async with web_harness(tmp_path, token="second", port=port) as after:
         assert (await after.get("/api/conversations", headers={"Cookie": cookie}))[0] == 401
 
 
@@ -152,33 +152,33 @@ async def test_the_token_is_in_no_log(guarded: WebHarness, caplog: pytest.LogCap
 async def test_a_copied_cookie_is_worthless_after_signing_out(tmp_path: Path) -> None:
     """Also after a restart; another browser stays signed in."""
     database = tmp_path / "state.db"
-    async with web_world(tmp_path, token=TOKEN, store=await SqliteStore.open(database)) as world:
-        mine, other = [(await _sign_in(world, TOKEN))[2]["Set-Cookie"].split("; ")[0] for _ in range(2)]
+    async with web_harness(tmp_path, token=TOKEN, store=await SqliteStore.open(database)) as harness:
+        mine, other = [(await _sign_in(harness, TOKEN))[2]["Set-Cookie"].split("; ")[0] for _ in range(2)]
         assert mine != other
         headers = {**FORM, "Cookie": mine}
-        async with world.http.post(
-            f"{world.url}/sign-out", headers=headers, allow_redirects=False
+        async with harness.http.post(
+            f"{harness.url}/sign-out", headers=headers, allow_redirects=False
         ) as response:
             assert response.status == 303
-        assert await _statuses(world, mine, other) == [401, 200]
-        port = int(world.url.rpartition(":")[2])
-    async with web_world(tmp_path, token=TOKEN, store=await SqliteStore.open(database), port=port) as again:
+        assert await _statuses(harness, mine, other) == [401, 200]
+        port = int(harness.url.rpartition(":")[2])
+    async with web_harness(tmp_path, token=TOKEN, store=await SqliteStore.open(database), port=port) as again:
         assert await _statuses(again, mine, other) == [401, 200]
 
 
 async def test_signing_out_notes_only_cookies_of_ours(tmp_path: Path) -> None:
     """Or anybody could fill the database."""
     store = await SqliteStore.open(tmp_path / "state.db")
-    async with web_world(tmp_path, token=TOKEN, store=store) as world:
-        port = world.url.rpartition(":")[2]
+    async with web_harness(tmp_path, token=TOKEN, store=store) as harness:
+        port = harness.url.rpartition(":")[2]
         for made_up in ("x", "1.2.3", f"{2**40}.00.{'0' * 64}", "nan.x." + "0" * 64):
             headers = {**FORM, "Cookie": f"hermes_{port}={made_up}"}
-            async with world.http.post(
-                f"{world.url}/sign-out", headers=headers, allow_redirects=False
+            async with harness.http.post(
+                f"{harness.url}/sign-out", headers=headers, allow_redirects=False
             ) as response:
                 assert response.status == 303
         assert await store.access.sign_outs() == set()
 
 
-async def _statuses(world: WebHarness, *cookies: str) -> list[int]:
-    return [(await world.get("/api/conversations", headers={"Cookie": each}))[0] for each in cookies]
+async def _statuses(harness: WebHarness, *cookies: str) -> list[int]:
+    return [(await harness.get("/api/conversations", headers={"Cookie": each}))[0] for each in cookies]
