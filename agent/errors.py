@@ -26,7 +26,7 @@ HermesError
 ├── LeaseLost                  another process has taken over the conversation
 ├── UnknownTool                exit code 2: a tool is enabled that does not exist
 ├── EngineFailed               a context engine raised, hung or returned nonsense
-├── InvalidCompaction          a context engine returned what no provider would take
+├── InvalidCompaction          a context engine returned messages that every provider refuses
 └── ToolError                  a tool says no; its text goes to the model
     └── SandboxNotAvailable
 """

@@ -114,7 +114,7 @@ def write_summary(ask: Summarize, task: SummaryTask, window: int) -> str:
     """Return a summary without secrets. Raises a HermesError of the model, EmptyAnswer or SummaryFailed."""
     if ask is ask_as_fork:
         if not task.fork_prompt:
-            raise EmptyAnswer("Nothing was said that a fork could end at.")
+            raise EmptyAnswer("There is no user message to append the summary prompt to.")
         return _answer(ask, task.fork_prompt, task.max_tokens)
     for _ in range(_MAX_HALVINGS):
         try:

@@ -12,7 +12,7 @@ from agent.store import Conversation, Session, SessionStore
 from agent.tokens import estimate_messages_tokens_rough
 
 RequestNow = Callable[[], ChatRequest]
-"""Builds the request that the agent would send now. Called only if it is sent: marking it for the cache has effects."""
+"""Builds the request that the agent would send now. Call it only to send it: building updates cache markers."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Lets the model note lasting facts about the person before old turns are summarised, off the visible chat."""
+"""Lets the model note lasting facts about the person before old turns are summarised; the chat does not show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards of every model call: the budget of the person who pays, and the windows that refusals have taught."""
+"""Guards of every model call: the budget of the person who pays, and the windows learned from refused prompts."""
 
 from __future__ import annotations
 

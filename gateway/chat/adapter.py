@@ -10,11 +10,11 @@ from gateway.types import Button, ChatMessage, Place, Press
 
 
 class InboundHandler(Protocol):
-    """Receives the events of an adapter. Raises nothing that an adapter must handle except StoreError."""
+    """Receives the events of an adapter. The only error that an adapter must handle is StoreError."""
 
     async def open(self) -> float:
         """Resume the work of an earlier process. Called once the service can be reached, before any event. Return the
-        time of the bot's very first start; older messages were not written to it."""
+        time of the bot's very first start; the adapter ignores older messages."""
         ...
 
     async def message(self, message: ChatMessage) -> bool:
@@ -67,7 +67,7 @@ class ChatPort(Protocol):
         ...
 
     def edit_seconds(self, place: Place) -> float:
-        """Return the interval at which one message may be edited during a whole answer."""
+        """Return the seconds to leave between two edits of one message."""
         ...
 
     async def direct(self, user_id: str) -> Place:

@@ -62,7 +62,7 @@ def _token(name: str, spec: PlatformSpec, config: BotConfig, *, offline: bool) -
         yield Finding("fail", f"{name}: {problem}. Copy it again and {_token_advice(name, spec)}")
         return
     if offline or spec.probe is None:
-        yield Finding("ok", f"{name}: the token was not tried" + (" (--offline)" if offline else ""))
+        yield Finding("ok", f"{name}: the token was not checked" + (" (--offline)" if offline else ""))
         return
     try:
         account = asyncio.run(probe_bot(spec, config, token))

@@ -152,7 +152,7 @@ class BotConfig(Section):
     """A bot on a chat service. Subclasses add the keys of their service and may narrow the ids."""
 
     token_variable: ClassVar[str] = ""
-    """Environment variable that holds the token if the file has none; empty for a bot with a name."""
+    """Environment variable that holds the token if the file has none. Every platform sets it; a named bot has none."""
 
     enabled: bool | None = setting(None, "Whether the bot is started. Empty: yes if it has a token.")
     token: SecretStr | None = setting(None, "The bot's token.", validate_default=True)

@@ -107,7 +107,7 @@ async def test_setup_and_doctor(file: Path, acme: FakeAcme) -> None:
 
     assert (await cli("config", "check")).returncode == 0
     doctor = await cli("doctor", "--offline")
-    assert re.search(r"^ok +acme: the token was not tried \(--offline\)$", doctor.stdout, re.MULTILINE)
+    assert re.search(r"^ok +acme: the token was not checked \(--offline\)$", doctor.stdout, re.MULTILINE)
     doctor = await cli("doctor")
     assert re.search(r"^ok +acme: the token is good, the bot is acme_bot$", doctor.stdout, re.MULTILINE)
     assert "acme: allowed users 1, allowed groups 1, people approved 0; newcomers get a code" in doctor.stdout

@@ -140,10 +140,10 @@ def test_nobody_may_talk_to_it(private_home: Path) -> None:
     code, lines = offline()
     assert code == 0
     assert lines == [
-        "ok telegram: the token was not tried (--offline)",
+        "ok telegram: the token was not checked (--offline)",
         "warn telegram: no one may talk to the bot; set allowed_users, allowed_groups or `pairing: true` in "
         "platforms.telegram",
-        "ok discord/work: the token was not tried (--offline)",
+        "ok discord/work: the token was not checked (--offline)",
         "warn discord/work: no one may talk to the bot; set allowed_users, allowed_groups or `pairing: true` in "
         "platforms.discord.bots.work",
     ]
