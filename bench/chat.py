@@ -103,7 +103,7 @@ async def discord(count: int) -> AsyncIterator[Service]:
             ]
 
         chats = [person.dm().id for person in people]
-        yield Service({"discord": settings}, people, chats, server.scene.watch, server.clock.now, calls)
+        yield Service({"discord": settings}, people, chats, server.state.watch, server.clock.now, calls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ EXIT_CODES = {"status": 3}
 
 
 @dataclass
-class Household:
+class Installation:
     """A state directory in which something was said already, and a model on loopback."""
 
     folder: Path
@@ -101,62 +101,62 @@ class Household:
 
 
 @pytest.fixture(scope="module")
-def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Household]:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     folder = tmp_path_factory.mktemp("household")
     with FakeOpenAI().in_thread() as model:
         where = {"name": "openai/test-model", "base_url": model.base_url, "api_key": model.api_key}
         config = {"model": {**where, "context_length": 100_000}, "platforms": {"web": {"port": 0}}}
-        house = Household(folder, config)
-        house.home.mkdir(mode=0o700)
-        (house.home / "hermes.yaml").write_text(yaml.safe_dump(config))
+        installed = Installation(folder, config)
+        installed.home.mkdir(mode=0o700)
+        (installed.home / "hermes.yaml").write_text(yaml.safe_dump(config))
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
-            said = house.hermes(["chat", "-q", "Is there a flight booking?"])
+            said = installed.hermes(["chat", "-q", "Is there a flight booking?"])
             assert said.returncode == 0, said.stderr
-            kept = house.hermes(["backup", str(folder / "backup.tar.gz")])
+            kept = installed.hermes(["backup", str(folder / "backup.tar.gz")])
             assert kept.returncode == 0, kept.stderr
-        yield house
+        yield installed
 
 
 @pytest.mark.parametrize(
     "block", [block for block in SHELL if not block.not_run], ids=lambda each: each.where
 )
-def test_shell(block: Block, household: Household, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shell(block: Block, installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line ends well, one after the other, in the house that all pages share."""
-    monkeypatch.chdir(household.folder)
+    monkeypatch.chdir(installation.folder)
     for line in lines(block):
         for program, *arguments in programs(line):
             if program in PROGRAMS:
                 assert refusal(arguments, whole=True) == "", line
                 assert not set(arguments) & set(NEVER_RUN), f"{line}: is never run; say so in a comment"
         if calls_hermes(line):
-            _carry_out(line, household)
+            _carry_out(line, installation)
         else:
             assert line.split()[0] in NOT_OURS, f"{line}: cannot be run; say why in a comment"
 
 
-def _carry_out(line: str, household: Household) -> None:
+def _carry_out(line: str, installation: Installation) -> None:
     if not is_plain(line):
-        _in_a_shell(line, household)
+        _in_a_shell(line, installation)
         return
     ((_, *arguments),) = programs(line)
     if arguments == ["run"]:
-        asyncio.run(_start_and_stop(household))
+        asyncio.run(_start_and_stop(installation))
         return
     # Two backups of one second would have one name, and no reader types so fast.
-    shutil.rmtree(household.home / "backups", ignore_errors=True)
-    variables = {name: household.stand_in(value) for name, value in assignments(line).items()}
-    done = household.hermes([household.stand_in(word) for word in arguments], **variables)
+    shutil.rmtree(installation.home / "backups", ignore_errors=True)
+    variables = {name: installation.stand_in(value) for name, value in assignments(line).items()}
+    done = installation.hermes([installation.stand_in(word) for word in arguments], **variables)
     assert done.returncode == EXIT_CODES.get(arguments[0], 0), f"{line}\n{done.stdout}\n{done.stderr}"
 
 
-def _in_a_shell(line: str, household: Household) -> None:
+def _in_a_shell(line: str, installation: Installation) -> None:
     """A pipe wants a real one; `hermes` in it is a new interpreter."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line],
-        env=environment(household.home, PATH=path),
-        cwd=household.folder,
+        env=environment(installation.home, PATH=path),
+        cwd=installation.folder,
         capture_output=True,
         text=True,
         timeout=60,
@@ -165,8 +165,8 @@ def _in_a_shell(line: str, household: Household) -> None:
     assert ran.returncode == 0, f"{line}\n{ran.stderr}"
 
 
-async def _start_and_stop(household: Household) -> None:
-    gateway = HermesProcess(household.home, dict(household.config))
+async def _start_and_stop(installation: Installation) -> None:
+    gateway = HermesProcess(installation.home, dict(installation.config))
     await gateway.start()
     assert await gateway.stop(signal.SIGTERM) == 0
 

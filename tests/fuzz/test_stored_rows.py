@@ -24,7 +24,7 @@ from gateway.core.inbox_codec import encode
 from gateway.store.ports import file_content
 from gateway.types import OWNER, ChatMessage, Quote
 from tests.support.agents import make_agent
-from tests.support.fault_harness import ADA, HERE, house
+from tests.support.fault_harness import ADA, HERE, open_harness
 from tests.support.fuzz_values import anything, spoilt, texts, tries
 from tests.support.gateways import make_gateway
 from tests.support.stores import temporary_store
@@ -112,10 +112,10 @@ async def test_a_start_on_any_rows(
     left = [{"id": new_id("out"), "platform": PLATFORM, "created_at": 1.0} | row for row in outgoing]
     await store.database.write(insert, "outbox", left, fence=None)
     llm = ScriptedLLM([lambda request: "Yes."] * 10)
-    async with house(llm, store=store, workspaces=tmp_path) as at:
-        await at.receiver.newest()
-        await at.turn("Are you there?")
-        await at.service.until(lambda: "Yes." in at.service.texts())
+    async with open_harness(llm, store=store, workspaces=tmp_path) as harness:
+        await harness.receiver.newest()
+        await harness.turn("Are you there?")
+        await harness.service.until(lambda: "Yes." in harness.service.texts())
         await until(partial(_is_empty, partial(store.inbox.waiting, PLATFORM)))
         await until(partial(_is_empty, partial(store.outbox.undelivered, PLATFORM)))
     await store.close()

@@ -10,7 +10,7 @@ import pytest
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from gateway.types import Author, Place
-from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot
+from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, running_bot
 from tests.support.watch import until
 from tests.support.web_harness import Chat, WebHarness, web_harness
 
@@ -18,17 +18,17 @@ UNKNOWN = "There is no such session in this conversation; /sessions lists them."
 SECRET = "heliotrope"
 
 
-async def _told(here: Bot, text: str, author: Author, place: Place | None = None) -> str:
+async def _told(bot: Bot, text: str, author: Author, place: Place | None = None) -> str:
     """What Hermes answers to a command."""
-    before = len(here.service.messages)
-    await here.hears(text, author, place)
-    await until(lambda: len(here.service.messages) > before)
-    return here.service.messages[-1].text
+    before = len(bot.service.messages)
+    await bot.hears(text, author, place)
+    await until(lambda: len(bot.service.messages) > before)
+    return bot.service.messages[-1].text
 
 
-async def _ids(here: Bot) -> tuple[str, str]:
+async def _ids(bot: Bot) -> tuple[str, str]:
     """The conversation and the session in which the secret was told."""
-    (overview,) = await here.store.sessions.conversations()
+    (overview,) = await bot.store.sessions.conversations()
     return overview.conversation.id, overview.conversation.live_session_id
 
 
@@ -43,27 +43,27 @@ async def _ids(here: Bot) -> tuple[str, str]:
 )
 async def test_an_id_of_somebody_else_opens_nothing(tmp_path: Path, who: Author, place: Place | None) -> None:
     """Whole, shortened or as the id of a conversation: from another person, a group, a thread of the same person."""
-    async with bot(tmp_path, f"Noted: {SECRET}.", admins=[2]) as here:
-        await here.hears(f"My secret is the {SECRET}.")
-        await here.asked(1)
-        await until(lambda: bool(here.service.messages))
-        conversation, session = await _ids(here)
+    async with running_bot(tmp_path, f"Noted: {SECRET}.", admins=[2]) as bot:
+        await bot.hears(f"My secret is the {SECRET}.")
+        await bot.asked(1)
+        await until(lambda: bool(bot.service.messages))
+        conversation, session = await _ids(bot)
         for wanted in (session, session[:-4], conversation, f"{session} x"):
-            assert await _told(here, f"/resume {wanted}", who, place) == UNKNOWN
-        assert SECRET not in await _told(here, "/sessions", who, place)
-        assert SECRET not in await _told(here, "/branch x", who, place)
+            assert await _told(bot, f"/resume {wanted}", who, place) == UNKNOWN
+        assert SECRET not in await _told(bot, "/sessions", who, place)
+        assert SECRET not in await _told(bot, "/branch x", who, place)
 
 
 @pytest.mark.parametrize("groups", ["shared", "per_person"])
 async def test_in_a_group_with_a_conversation_each(tmp_path: Path, groups: str) -> None:
     """Where each member has a conversation, another member's is as unknown as a stranger's; a shared one is shared."""
-    async with bot(tmp_path, "Noted.", groups=groups) as here:
-        await here.hears(f"My secret is the {SECRET}.", ANNA, GROUP)
-        await here.asked(1)
-        await until(lambda: bool(here.service.messages))
-        _, session = await _ids(here)
-        resumed = await _told(here, f"/resume {session}", BOB, GROUP)
-        found = await _told(here, f"/search {SECRET}", BOB, GROUP)
+    async with running_bot(tmp_path, "Noted.", groups=groups) as bot:
+        await bot.hears(f"My secret is the {SECRET}.", ANNA, GROUP)
+        await bot.asked(1)
+        await until(lambda: bool(bot.service.messages))
+        _, session = await _ids(bot)
+        resumed = await _told(bot, f"/resume {session}", BOB, GROUP)
+        found = await _told(bot, f"/search {SECRET}", BOB, GROUP)
         if groups == "shared":
             assert resumed == "You are in that session already." and "secret is the" in found
         else:

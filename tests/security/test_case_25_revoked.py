@@ -21,7 +21,7 @@ from gateway.types import Place, Press
 from tests.support.agents import make_agent
 from tests.support.gateways import make_gateway
 from tests.support.media_files import attachment
-from tests.support.receiver_harness import ANNA, BOB, Bot, bot
+from tests.support.receiver_harness import ANNA, BOB, Bot, running_bot
 from tests.support.watch import until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
@@ -30,21 +30,21 @@ RUN_IT = [ToolCall("c1", "danger", "{}")]
 @asynccontextmanager
 async def _with_anna(folder: Path, *answers: Any, **settings: Any) -> AsyncIterator[Bot]:
     """Anna was let in by a code; Bob is named in the settings."""
-    async with bot(folder, *answers, allowed_users=[2], **settings) as here:
-        code = await here.pairing.request(here.service.platform, ANNA)
-        assert code and await here.pairing.approve(code.code, by="owner")
-        yield here
+    async with running_bot(folder, *answers, allowed_users=[2], **settings) as bot:
+        code = await bot.pairing.request(bot.service.platform, ANNA)
+        assert code and await bot.pairing.approve(code.code, by="owner")
+        yield bot
 
 
-async def _revoke(here: Bot) -> None:
-    assert await here.pairing.revoke(here.service.platform, ANNA.id)
+async def _revoke(bot: Bot) -> None:
+    assert await bot.pairing.revoke(bot.service.platform, ANNA.id)
 
 
-async def _stored(here: Bot) -> str:
-    conversation = await here.store.sessions.open_conversation(
-        Address(here.service.platform, ANNA.id), person=f"{here.service.platform}:{ANNA.id}"
+async def _stored(bot: Bot) -> str:
+    conversation = await bot.store.sessions.open_conversation(
+        Address(bot.service.platform, ANNA.id), person=f"{bot.service.platform}:{ANNA.id}"
     )
-    return str([message.content for message in await here.store.sessions.transcript(conversation.id)])
+    return str([message.content for message in await bot.store.sessions.transcript(conversation.id)])
 
 
 @pytest.mark.parametrize("busy", ["queue", "steer"])
@@ -53,35 +53,35 @@ async def test_what_waits_is_not_answered(tmp_path: Path, busy: Any, waiting: st
     """Neither in a turn of its own nor within the one that runs, and it is not kept either."""
     gate = asyncio.Event()
     first = [gate, ToolCall("c1", "unknown_tool", "{}")]
-    async with _with_anna(tmp_path, first, "One.", "Two.", "Bob's.", busy=busy) as here:
-        await here.hears("the first thing")
-        await here.asked(1)
-        await here.hears(waiting)
-        await until(lambda: any("⏳" in shown.text for shown in here.service.messages))
-        await _revoke(here)
+    async with _with_anna(tmp_path, first, "One.", "Two.", "Bob's.", busy=busy) as bot:
+        await bot.hears("the first thing")
+        await bot.asked(1)
+        await bot.hears(waiting)
+        await until(lambda: any("⏳" in shown.text for shown in bot.service.messages))
+        await _revoke(bot)
         gate.set()
-        await until(lambda: any("One." in shown.text for shown in here.service.messages))
-        before = len(here.llm.requests)
-        await here.hears("hello", BOB)
-        await until(lambda: len(here.llm.requests) > before)
-        assert waiting not in str([request.messages for request in here.llm.requests])
-        assert waiting not in await _stored(here)
-        assert not any("first thing" in shown.text for shown in here.service.messages)
+        await until(lambda: any("One." in shown.text for shown in bot.service.messages))
+        before = len(bot.llm.requests)
+        await bot.hears("hello", BOB)
+        await until(lambda: len(bot.llm.requests) > before)
+        assert waiting not in str([request.messages for request in bot.llm.requests])
+        assert waiting not in await _stored(bot)
+        assert not any("first thing" in shown.text for shown in bot.service.messages)
 
 
 async def test_the_next_message_is_a_strangers(tmp_path: Path) -> None:
     """From the moment of the revocation on, without a restart."""
-    async with _with_anna(tmp_path, "One.", "Bob's.") as here:
-        await here.hears("before")
-        await here.asked(1)
-        await _revoke(here)
-        await here.hears("after")
-        await here.hears("/search before")
-        await here.hears("hello", BOB)
-        assert await here.asked(2) == ["hello"]
+    async with _with_anna(tmp_path, "One.", "Bob's.") as bot:
+        await bot.hears("before")
+        await bot.asked(1)
+        await _revoke(bot)
+        await bot.hears("after")
+        await bot.hears("/search before")
+        await bot.hears("hello", BOB)
+        assert await bot.asked(2) == ["hello"]
 
         def told() -> list[str]:
-            return [shown.text for shown in here.service.messages if shown.place == Place(ANNA.id)]
+            return [shown.text for shown in bot.service.messages if shown.place == Place(ANNA.id)]
 
         await until(lambda: any("hermes pairing approve" in text for text in told()))
         assert not any("before" in text for text in told())
@@ -89,31 +89,31 @@ async def test_the_next_message_is_a_strangers(tmp_path: Path) -> None:
 
 async def test_an_open_question_cannot_be_answered_any_more(tmp_path: Path) -> None:
     """The one it was asked of may not decide now; nobody else could before."""
-    async with _with_anna(tmp_path, RUN_IT, "Ah.") as here:
-        await here.hears("do it")
-        await until(lambda: any(shown.buttons for shown in here.service.messages))
-        (asked,) = [shown for shown in here.service.messages if shown.buttons]
-        await _revoke(here)
+    async with _with_anna(tmp_path, RUN_IT, "Ah.") as bot:
+        await bot.hears("do it")
+        await until(lambda: any(shown.buttons for shown in bot.service.messages))
+        (asked,) = [shown for shown in bot.service.messages if shown.buttons]
+        await _revoke(bot)
         press = Press(Place(ANNA.id), ANNA, asked.id, asked.buttons[0].data)
-        assert await here.receiver.pressed(press) == "You may not decide this."
-        assert len(here.llm.requests) == 1
+        assert await bot.receiver.pressed(press) == "You may not decide this."
+        assert len(bot.llm.requests) == 1
 
 
 async def test_what_was_granted_for_the_conversation_is_not_run_any_more(tmp_path: Path) -> None:
     """Even within a turn that began before: a dangerous tool looks again whom it is run for."""
     gate = asyncio.Event()
-    async with _with_anna(tmp_path, RUN_IT, [gate, *RUN_IT], "Ah.") as here:
-        await here.hears("do it twice")
-        await until(lambda: any(shown.buttons for shown in here.service.messages))
-        (asked,) = [shown for shown in here.service.messages if shown.buttons]
+    async with _with_anna(tmp_path, RUN_IT, [gate, *RUN_IT], "Ah.") as bot:
+        await bot.hears("do it twice")
+        await until(lambda: any(shown.buttons for shown in bot.service.messages))
+        (asked,) = [shown for shown in bot.service.messages if shown.buttons]
         press = Press(Place(ANNA.id), ANNA, asked.id, asked.buttons[1].data)
-        assert "in this conversation" in await here.receiver.pressed(press)
-        await until(lambda: len(here.llm.requests) == 2)
-        await _revoke(here)
+        assert "in this conversation" in await bot.receiver.pressed(press)
+        await until(lambda: len(bot.llm.requests) == 2)
+        await _revoke(bot)
         gate.set()
-        await until(lambda: len(here.llm.requests) == 3)
+        await until(lambda: len(bot.llm.requests) == 3)
         results = [
-            message["content"] for message in here.llm.requests[-1].messages if message["role"] == "tool"
+            message["content"] for message in bot.llm.requests[-1].messages if message["role"] == "tool"
         ]
         assert results[0] == "done"
         assert "may not approve such a tool" in str(results[1])

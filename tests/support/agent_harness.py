@@ -83,11 +83,11 @@ async def open_agent(
     return AgentHarness(agent, llm, store.sessions, conversation.id, tmp_path)
 
 
-async def fill(at: AgentHarness, turns: int, tokens: int = 500) -> None:
+async def fill(harness: AgentHarness, turns: int, tokens: int = 500) -> None:
     """Turns of about 120 tokens each."""
     for number in range(turns):
-        at.llm.then(reply(f"Answer {number}. " + "detail " * 60, tokens))
-        await at.say(f"Question {number}. " + "word " * 60)
+        harness.llm.then(reply(f"Answer {number}. " + "detail " * 60, tokens))
+        await harness.say(f"Question {number}. " + "word " * 60)
 
 
 class ForeignEngine(ContextEngine):

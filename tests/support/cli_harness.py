@@ -125,8 +125,8 @@ class Shell:
 async def inhabited(home: Path, *, busy: Busy = "queue") -> AsyncIterator[tuple[CliHarness, Shell]]:
     """The gateway of this state directory, running in the test, and a shell that finds it there."""
     store = await SqliteStore.open(home / "state.db")
-    house = CliHarness(home, store, busy=busy)
-    async with serving(house.gateway) as door:
-        yield house, Shell(home, {"platforms": {"web": {"port": int(door.where.rpartition(":")[2])}}})
-    await house.gateway.close()
+    harness = CliHarness(home, store, busy=busy)
+    async with serving(harness.gateway) as door:
+        yield harness, Shell(home, {"platforms": {"web": {"port": int(door.where.rpartition(":")[2])}}})
+    await harness.gateway.close()
     await store.close()

@@ -117,8 +117,8 @@ async def opened(
             WINDOW, protect_last_n=2, summarize=lambda prompt, limit: "## Goal\nTo test."
         )
 
-    async with furnished(folder, llm, build, [llm.model, *by_name], engine, sessions) as desk:
-        yield CommandHarness(desk.gateway, desk.store, llm, by_name)
+    async with furnished(folder, llm, build, [llm.model, *by_name], engine, sessions) as harness:
+        yield CommandHarness(harness.gateway, harness.store, llm, by_name)
 
 
 @asynccontextmanager

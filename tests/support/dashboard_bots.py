@@ -34,13 +34,13 @@ class Bot:
 
 
 @asynccontextmanager
-async def bot(dashboard: DashboardHarness, **settings: Any) -> AsyncIterator[Bot]:
+async def running_bot(dashboard: DashboardHarness, **settings: Any) -> AsyncIterator[Bot]:
     """Run a connected bot."""
-    the_bot = Bot(dashboard, **settings)
-    await the_bot.receiver.open()
-    yield the_bot
+    bot = Bot(dashboard, **settings)
+    await bot.receiver.open()
+    yield bot
     await dashboard.gateway.close()
-    await the_bot.receiver.close()
+    await bot.receiver.close()
 
 
 def breaking_down(times: int) -> list[Step]:

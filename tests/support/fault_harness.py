@@ -82,7 +82,7 @@ class FaultHarness:
 
 
 @asynccontextmanager
-async def house(
+async def open_harness(
     llm: LLMClient,
     *,
     store: SqliteStore,
@@ -92,9 +92,9 @@ async def house(
     observer: Observer = NULL_OBSERVER,
 ) -> AsyncIterator[FaultHarness]:
     await store.leases.expire_all()
-    at = FaultHarness(llm, store, service or ChatService(limit=4000), tools, workspaces, observer)
-    await at.receiver.open()
+    harness = FaultHarness(llm, store, service or ChatService(limit=4000), tools, workspaces, observer)
+    await harness.receiver.open()
     try:
-        yield at
+        yield harness
     finally:
-        await at.close()
+        await harness.close()

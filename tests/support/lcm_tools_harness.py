@@ -142,7 +142,7 @@ def opened(home: Path) -> Iterator[LcmToolsHarness]:
         harness.close()
 
 
-def furnish(harness: LcmToolsHarness) -> None:
+def fill_history(harness: LcmToolsHarness) -> None:
     """Twelve messages: eight beneath s3, which stands over s1 and s2; two in the context; two undone."""
     said = harness.say(*(user(f"Question {n} about trains.") for n in range(1, 13)))
     first = harness.leaf(said[:4], summary("Asked about trains to Lisbon.", "trains, Lisbon"))

@@ -96,7 +96,7 @@ class BudgetHarness:
 
 
 @asynccontextmanager
-async def till(
+async def open_budget(
     folder: Path, *steps: Any, tools: Sequence[Tool] = (look,), flush: bool = False, **limits: Any
 ) -> AsyncIterator[BudgetHarness]:
     """`limits` as in the configuration."""

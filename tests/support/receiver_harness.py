@@ -145,11 +145,11 @@ class RestartableBot(Bot):
 
 
 @asynccontextmanager
-async def bot(folder: Path, *answers: Any, **settings: Any) -> AsyncIterator[Bot]:
-    the_bot = Bot(await temporary_store(), folder, *answers, **settings)
-    yield the_bot
-    await the_bot.gateway.close()
-    await the_bot.receiver.close()
+async def running_bot(folder: Path, *answers: Any, **settings: Any) -> AsyncIterator[Bot]:
+    bot = Bot(await temporary_store(), folder, *answers, **settings)
+    yield bot
+    await bot.gateway.close()
+    await bot.receiver.close()
 
 
 @asynccontextmanager
@@ -157,11 +157,11 @@ async def restartable_bot(path: Path, service: ChatService, *answers: Any) -> As
     """Open a bot on a database and a chat service that may have a past."""
     store = await SqliteStore.open(path)
     await store.leases.expire_all()
-    the_bot = RestartableBot(path, store, service, *answers)
-    await the_bot.receiver.open()
+    bot = RestartableBot(path, store, service, *answers)
+    await bot.receiver.open()
     try:
-        yield the_bot
+        yield bot
     finally:
-        await the_bot.gateway.close()
-        await the_bot.receiver.close()
+        await bot.gateway.close()
+        await bot.receiver.close()
         await store.close()

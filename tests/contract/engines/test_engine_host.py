@@ -44,7 +44,7 @@ class Curious(ForeignEngine):
         return asked.choices[0].message.content
 
 
-async def at_desk(
+async def open_agent_harness(
     tmp_path: Path, engine: Curious, store: SessionStore, auxiliary: ScriptedLLM
 ) -> AgentHarness:
     llm = ScriptedLLM([], context_length=WINDOW)
@@ -56,16 +56,20 @@ async def at_desk(
 async def test_an_engine_knows_when_something_was_said_and_no_provider_does(tmp_path: Path) -> None:
     """`created_at` stands beside `message_id`, in what it compresses; requests hold neither."""
     engine, store = Curious(), await temporary_store()
-    at = await at_desk(tmp_path, engine, store.sessions, ScriptedLLM())
-    await fill(at, 3)
-    at.llm.then(Completion("", (ToolCall("c1", "no_such_tool", "{}"),), "tool_calls", Usage(2_100, 10)))
-    at.llm.then(reply("Done.", 100))
-    await at.say("Now compress.")
-    said = {message.id: message.created_at for message in await store.sessions.transcript(at.conversation_id)}
+    harness = await open_agent_harness(tmp_path, engine, store.sessions, ScriptedLLM())
+    await fill(harness, 3)
+    harness.llm.then(Completion("", (ToolCall("c1", "no_such_tool", "{}"),), "tool_calls", Usage(2_100, 10)))
+    harness.llm.then(reply("Done.", 100))
+    await harness.say("Now compress.")
+    said = {
+        message.id: message.created_at for message in await store.sessions.transcript(harness.conversation_id)
+    }
     system, *rest = engine.given
     assert set(system) == {"role", "content"}
     assert rest and all(said[message["message_id"]] == message["created_at"] for message in rest)
-    assert {key for request in at.llm.requests for message in request.messages for key in message} <= SENT
+    assert {
+        key for request in harness.llm.requests for message in request.messages for key in message
+    } <= SENT
 
 
 def test_a_dict_made_anew_without_the_time_is_the_same_message() -> None:
@@ -81,10 +85,10 @@ def test_a_dict_made_anew_without_the_time_is_the_same_message() -> None:
 async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
     """At the beginning, and again in the child session."""
     engine = Curious()
-    at = await at_desk(tmp_path, engine, (await temporary_store()).sessions, ScriptedLLM())
-    await fill(at, 3)
-    await at.agent.auto_compaction.compactor.compact(
-        await at.agent.open(await at.store.conversation(at.conversation_id)), "command"
+    harness = await open_agent_harness(tmp_path, engine, (await temporary_store()).sessions, ScriptedLLM())
+    await fill(harness, 3)
+    await harness.agent.auto_compaction.compactor.compact(
+        await harness.agent.open(await harness.store.conversation(harness.conversation_id)), "command"
     )
     assert [told["person"] for told in engine.told] == ["owner", "owner"]
 
@@ -92,13 +96,15 @@ async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
 async def test_an_engine_knows_which_session_was_split(tmp_path: Path) -> None:
     """By the name that we use and by the one that other hosts use; at a reset as well."""
     engine = Curious()
-    at = await at_desk(tmp_path, engine, (await temporary_store()).sessions, ScriptedLLM())
-    await fill(at, 3)
-    first = await at.live()
-    live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    await at.agent.auto_compaction.compactor.compact(live, "command")
-    second = await at.live()
-    await at.agent.auto_compaction.compactor.engines.reset(live, await at.store.split(Split(second, "reset")))
+    harness = await open_agent_harness(tmp_path, engine, (await temporary_store()).sessions, ScriptedLLM())
+    await fill(harness, 3)
+    first = await harness.live()
+    live = await harness.agent.open(await harness.store.conversation(harness.conversation_id))
+    await harness.agent.auto_compaction.compactor.compact(live, "command")
+    second = await harness.live()
+    await harness.agent.auto_compaction.compactor.engines.reset(
+        live, await harness.store.split(Split(second, "reset"))
+    )
     told = [
         (each.get("boundary_reason"), each.get("parent_session_id"), each.get("old_session_id"))
         for each in engine.told
@@ -111,15 +117,17 @@ async def test_a_tool_of_an_engine_may_ask_a_model_and_the_person_pays(tmp_path:
     store = await SqliteStore.open(tmp_path / "state.db")
     try:
         helper = ScriptedLLM([Completion("A purple flower.", usage=Usage(70, 7, cost_usd=0.25))])
-        at = await at_desk(tmp_path, Curious(), store.sessions, helper)
+        harness = await open_agent_harness(tmp_path, Curious(), store.sessions, helper)
         call = ToolCall("c1", "count_word", '{"word": "heliotrope"}')
-        at.llm.then(Completion("", (call,), "tool_calls", Usage(500, 10, cost_usd=0.0)), reply("So.", 600))
+        harness.llm.then(
+            Completion("", (call,), "tool_calls", Usage(500, 10, cost_usd=0.0)), reply("So.", 600)
+        )
         with spending_for("ann"):
-            await at.say("What is a heliotrope?")
-        assert "A purple flower." in at.llm.requests[-1].messages[-1]["content"]
+            await harness.say("What is a heliotrope?")
+        assert "A purple flower." in harness.llm.requests[-1].messages[-1]["content"]
         assert [request.purpose for request in helper.requests] == ["recall"]
         assert (await store.sessions.spent(spender="ann")).usd == 0.25
-        assert (await store.sessions.session(await at.live())).prompt_tokens == 600
+        assert (await store.sessions.session(await harness.live())).prompt_tokens == 600
     finally:
         await store.close()
     with closing(sqlite3.connect(tmp_path / "state.db")) as looked_at:

@@ -133,7 +133,7 @@ def work(request: ChatRequest) -> Step:
 
 
 @asynccontextmanager
-async def house(
+async def open_harness(
     tmp_path: Path,
     deeds: Mapping[str, Deed] | None = None,
     *,
@@ -142,13 +142,13 @@ async def house(
 ) -> AsyncIterator[HostileEngineHarness]:
     store = await SqliteStore.open(tmp_path / "state.db")
     llm = ScriptedLLM([work] * 500, context_length=WINDOW)
-    agent = make_agent(llm, store.sessions, engine=lambda: place.engine(), deadlines=deadlines)
+    agent = make_agent(llm, store.sessions, engine=lambda: harness.engine(), deadlines=deadlines)
     gateway = make_gateway(agent, store, tmp_path, config={"sessions": sessions or SessionsConfig()})
-    place = HostileEngineHarness(agent, gateway, llm, store, lambda: Hostile(deeds or {}))
+    harness = HostileEngineHarness(agent, gateway, llm, store, lambda: Hostile(deeds or {}))
     try:
         # To draw a traceback takes longer than the turn it comes from.
         with capture_logs():
-            yield place
+            yield harness
     finally:
         async with asyncio.timeout(PATIENCE):
             await gateway.close()
@@ -163,10 +163,10 @@ def notices(events: list[TurnEvent]) -> list[str]:
 @pytest.mark.parametrize("method", (*IN_TURN, *AT_RESET))
 async def test_an_engine_that_raises(tmp_path: Path, method: str) -> None:
     """Every message is answered, and the person is told once; of a hint not even that."""
-    async with house(tmp_path) as place:
+    async with open_harness(tmp_path) as harness:
         for name, error in ERRORS.items():
-            place.make = partial(Hostile, {method: raising(error)})
-            told = await place.live_through(name)
+            harness.make = partial(Hostile, {method: raising(error)})
+            told = await harness.live_through(name)
             assert len(told) == (0 if method in QUIET else 1), name
             assert not any("nothing was compressed" in sentence.lower() for sentence in told)
 
@@ -183,30 +183,30 @@ async def test_an_engine_that_hangs(tmp_path: Path, method: str, hanging: Hangin
     """It is abandoned, and the turn goes on without it; a shutdown does not wait for it either."""
     # The host reads the name while it makes the engine.
     called = "__init__" if method == "name" else method
-    async with house(tmp_path, {method: hanging}, deadlines={**DEADLINES, called: 0.3}) as place:
-        assert len(await place.live_through("desk")) == 1
+    async with open_harness(tmp_path, {method: hanging}, deadlines={**DEADLINES, called: 0.3}) as harness:
+        assert len(await harness.live_through("desk")) == 1
 
 
 @pytest.mark.parametrize("method", (*IN_TURN[:-1], *AT_RESET))
 async def test_an_engine_that_returns_nonsense(tmp_path: Path, method: str) -> None:
     """Each message is answered; the person is told at most once, and always where a compaction came to nothing."""
     deeds = {**NONSENSE, **hostile.BAD_LISTS} if method == "compress" else NONSENSE
-    async with house(tmp_path) as place:
+    async with open_harness(tmp_path) as harness:
         for name, deed in deeds.items():
-            place.make = partial(Hostile, {method: deed})
-            told = await place.live_through(name)
+            harness.make = partial(Hostile, {method: deed})
+            told = await harness.live_through(name)
             assert len(told) <= 1, name
             assert told or method != "compress", name
 
 
 async def test_a_summary_that_cannot_be_used_is_not_paid_for_again(tmp_path: Path) -> None:
     """Neither for the same message nor for the next: the turn does not crash, and the brake holds."""
-    async with house(
+    async with open_harness(
         tmp_path, {"compress": returning([{"role": "assistant", "tool_calls": [{"id": "c"}]}])}
-    ) as place:
+    ) as harness:
         for text in ("count one", "count two", "three"):
-            assert isinstance((await place.say(text))[-1], TurnDone)
-        [engine] = place.engines
+            assert isinstance((await harness.say(text))[-1], TurnDone)
+        [engine] = harness.engines
     assert isinstance(engine, Hostile)
     assert engine.compressed == 1
 
@@ -214,11 +214,11 @@ async def test_a_summary_that_cannot_be_used_is_not_paid_for_again(tmp_path: Pat
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
 async def test_attributes_that_are_nonsense(tmp_path: Path, attribute: str) -> None:
     """Attributes may have any value, or raise."""
-    async with house(tmp_path) as place:
+    async with open_harness(tmp_path) as harness:
         for name, deed in {**NONSENSE, **{name: raising(error) for name, error in ERRORS.items()}}.items():
-            place.make = partial(hostile.with_attribute(attribute, deed), {})
-            assert len(await place.live_through(name)) <= 1, name
-            [*_, status] = await place.say("/status", name, until=(Notice,))
+            harness.make = partial(hostile.with_attribute(attribute, deed), {})
+            assert len(await harness.live_through(name)) <= 1, name
+            [*_, status] = await harness.say("/status", name, until=(Notice,))
             assert isinstance(status, Notice) and "Context engine: hostile, compacts at" in status.text
 
 
@@ -227,50 +227,50 @@ async def test_attributes_that_are_nonsense(tmp_path: Path, attribute: str) -> N
 )
 async def test_an_engine_that_ruins_its_input(tmp_path: Path, method: str) -> None:
     """It works on copies: the next request begins with the one before, byte for byte."""
-    async with house(
+    async with open_harness(
         tmp_path, {method: hostile.vandal, "should_compress": returning(method == "compress")}
-    ) as place:
+    ) as harness:
         for text in ("count one", "count two", "three"):
-            assert isinstance((await place.say(text))[-1], TurnDone)
-        for earlier, later in pairwise(place.llm.requests):
+            assert isinstance((await harness.say(text))[-1], TurnDone)
+        for earlier, later in pairwise(harness.llm.requests):
             assert later.messages[: len(earlier.messages)] == earlier.messages
 
 
 @pytest.mark.parametrize("method", IN_TURN)
 async def test_an_engine_that_is_slow(tmp_path: Path, method: str) -> None:
     """Slow is not hung."""
-    async with house(tmp_path, {}) as place:
-        place.make = partial(hostile.SlowButWell, method)
-        assert await place.live_through("desk") == []
+    async with open_harness(tmp_path, {}) as harness:
+        harness.make = partial(hostile.SlowButWell, method)
+        assert await harness.live_through("desk") == []
 
 
 @pytest.mark.parametrize("method", ["get_status", "problem"])
 async def test_a_status_that_is_wrong(tmp_path: Path, hanging: Hanging, method: str) -> None:
     """`/status` answers without it."""
     deeds = {**NONSENSE, "hangs": hanging, **{name: raising(error) for name, error in ERRORS.items()}}
-    async with house(tmp_path, deadlines={**DEADLINES, method: 0.3}) as place:
+    async with open_harness(tmp_path, deadlines={**DEADLINES, method: 0.3}) as harness:
         for name, deed in deeds.items():
-            place.make = partial(Hostile, {method: deed})
-            await place.say("one", name)
-            [*_, status] = await place.say("/status", name, until=(Notice,))
+            harness.make = partial(Hostile, {method: deed})
+            await harness.say("one", name)
+            [*_, status] = await harness.say("/status", name, until=(Notice,))
             assert isinstance(status, Notice) and "Context engine: hostile, compacts at" in status.text
-            assert isinstance((await place.say("two", name))[-1], TurnDone)
+            assert isinstance((await harness.say("two", name))[-1], TurnDone)
 
 
 async def test_a_reset_by_itself_with_an_engine_that_fails(tmp_path: Path) -> None:
     """The message that begins the new session is stored and answered, and another engine hears of that session."""
     sessions = SessionsConfig.model_validate({"reset": "idle", "idle_minutes": 30})
-    async with house(
+    async with open_harness(
         tmp_path, {"on_session_reset": raising(ERRORS["ValueError"])}, sessions=sessions
-    ) as place:
-        conversation = await place.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    ) as harness:
+        conversation = await harness.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
         old = Message("user", "long ago", created_at=time.time() - 10 * 86_400)
         answer = Message("assistant", "yes", created_at=old.created_at)
-        await place.store.sessions.append(conversation.live_session_id, [old, answer])
-        events = await place.say("hello again")
+        await harness.store.sessions.append(conversation.live_session_id, [old, answer])
+        events = await harness.say("hello again")
         assert events[-1] == TurnDone("Answered.")
-        live = (await place.store.sessions.conversation(conversation.id)).live_session_id
-        first, second = place.engines
+        live = (await harness.store.sessions.conversation(conversation.id)).live_session_id
+        first, second = harness.engines
     assert live != conversation.live_session_id
     assert len(notices(events)) == 1
     assert isinstance(first, Hostile) and isinstance(second, Hostile)

@@ -20,51 +20,51 @@ from tests.contract.platforms.web_driver import WebSurface
 Surfaces = dict[str, Surface]
 
 
-class Street:
+class SharedHarness:
     """The harness, shared by all scenarios."""
 
-    def __init__(self, ground: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.surfaces: Surfaces = {}
-        self._ground = ground
+        self._folder = folder
         self._stack = AsyncExitStack()
-        self._house: ContractHarness | None = None
+        self._harness: ContractHarness | None = None
 
     async def harness(self, settings: Settings) -> ContractHarness:
-        if self._house is None:
-            self._house = await self._stack.enter_async_context(open_harness(self._ground))
-            self.surfaces = _surfaces(self._house, self._stack)
-            await self._house.warms_up()
-        if self._house.settings != settings:
-            await self._house.hermes.stop()
-            await self.starts_again(settings)
-        return self._house
+        if self._harness is None:
+            self._harness = await self._stack.enter_async_context(open_harness(self._folder))
+            self.surfaces = _surfaces(self._harness, self._stack)
+            await self._harness.warms_up()
+        if self._harness.settings != settings:
+            await self._harness.hermes.stop()
+            await self.restart(settings)
+        return self._harness
 
-    async def starts_again(self, settings: Settings) -> None:
+    async def restart(self, settings: Settings) -> None:
         """Whoever sat at a terminal has to open a new window."""
-        assert self._house
-        self._house.set_up(settings)
-        await self._house.starts()
-        self.surfaces = _surfaces(self._house, self._stack)
+        assert self._harness
+        self._harness.set_up(settings)
+        await self._harness.starts()
+        self.surfaces = _surfaces(self._harness, self._stack)
 
     async def close(self) -> None:
-        self._house = None
+        self._harness = None
         await self._stack.aclose()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def street(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Street]:
-    street = Street(tmp_path_factory.mktemp("contract"))
-    yield street
-    await street.close()
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedHarness]:
+    shared = SharedHarness(tmp_path_factory.mktemp("contract"))
+    yield shared
+    await shared.close()
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
-async def closed_after_the_last(request: pytest.FixtureRequest, street: Street) -> AsyncIterator[None]:
+async def closed_after_the_last(request: pytest.FixtureRequest, shared: SharedHarness) -> AsyncIterator[None]:
     """Other tests may follow, and Hermes would live on beside them."""
     yield
     here = Path(__file__).parent
     if request.node is [item for item in request.session.items if item.path.parent == here][-1]:
-        await street.close()
+        await shared.close()
 
 
 @pytest.fixture
@@ -74,13 +74,13 @@ def settings() -> Settings:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def harness(street: Street, settings: Settings) -> ContractHarness:
-    return await street.harness(settings)
+async def harness(shared: SharedHarness, settings: Settings) -> ContractHarness:
+    return await shared.harness(settings)
 
 
 @pytest.fixture
-def surfaces(street: Street, harness: ContractHarness) -> Surfaces:
-    return street.surfaces
+def surfaces(shared: SharedHarness, harness: ContractHarness) -> Surfaces:
+    return shared.surfaces
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ class DiscordSurface:
     limit = 2000
 
     def __init__(self, harness: ContractHarness) -> None:
-        self._house = harness
+        self._harness = harness
         self._server = harness.discord
 
     def size(self, text: str) -> int:
@@ -100,18 +100,18 @@ class DiscordSurface:
         return self._alone(self._allowed(name))
 
     def admin(self) -> DiscordPerson:
-        return self._alone(self._house.discord_admin)
+        return self._alone(self._harness.discord_admin)
 
     def stranger(self, name: str = "Mallory") -> DiscordPerson:
         return self._alone(self._server.person(name))
 
     def group(self, *names: str) -> list[DiscordPerson]:
-        channel = self._server.guild.add_channel(f"team-{next(self._house.numbers)}")
-        return [DiscordPerson(self._house, self._allowed(name), channel) for name in names]
+        channel = self._server.guild.add_channel(f"team-{next(self._harness.numbers)}")
+        return [DiscordPerson(self._harness, self._allowed(name), channel) for name in names]
 
     def joins(self, newcomer: Person, member: Person) -> DiscordPerson:
         assert isinstance(newcomer, DiscordPerson) and isinstance(member, DiscordPerson)
-        return DiscordPerson(self._house, newcomer.who, member.channel)
+        return DiscordPerson(self._harness, newcomer.who, member.channel)
 
     def foreign_group(self, *people: Person) -> list[DiscordPerson]:
         users = [person.who for person in people if isinstance(person, DiscordPerson)]
@@ -119,12 +119,12 @@ class DiscordSurface:
         for user in users:
             elsewhere.add_member(user)
         channel = elsewhere.add_channel("lounge")
-        return [DiscordPerson(self._house, user, channel) for user in users]
+        return [DiscordPerson(self._harness, user, channel) for user in users]
 
     def thread(self, title: str, *people: Person) -> list[DiscordPerson]:
         known = [person for person in people if isinstance(person, DiscordPerson)]
         thread = known[0].channel.thread(title, owner=known[0].who)
-        return [DiscordPerson(self._house, person.who, thread) for person in known]
+        return [DiscordPerson(self._harness, person.who, thread) for person in known]
 
     def slow_down_edits(self, seconds: int, *, after: int) -> Callable[[], bool]:
         fault = self._server.fail_next("edit_message", server.Fault.rate_limited(seconds), after=after)
@@ -135,7 +135,7 @@ class DiscordSurface:
 
     def most_edits_at_once(self) -> int:
         return max(
-            (message.most_edits_in_flight for message in self._server.scene.messages.values()), default=0
+            (message.most_edits_in_flight for message in self._server.state.messages.values()), default=0
         )
 
     async def goes_down(self) -> None:
@@ -148,12 +148,12 @@ class DiscordSurface:
         return set(self._server.commands.names())
 
     def _allowed(self, name: str) -> server.Person:
-        who = next(self._house.discord_people)
+        who = next(self._harness.discord_people)
         who.name = name
         return who
 
     def _alone(self, who: server.Person) -> DiscordPerson:
-        return DiscordPerson(self._house, who, who.dm())
+        return DiscordPerson(self._harness, who, who.dm())
 
 
 def _shown(message: server.Message) -> Shown:

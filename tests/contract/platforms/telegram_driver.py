@@ -26,17 +26,17 @@ class TelegramPerson(Person):
         self.who = who
         self.chat = chat
         self.topic = topic
-        self._house = harness
+        self._harness = harness
 
     async def says(self, text: str, *, to_bot: bool = True, reply_to: Any = None) -> server.Message:
         if isinstance(reply_to, Shown):
             reply_to = reply_to.message
         if to_bot and self.chat.kind != "private":
-            text = f"@{self._house.telegram.bot.username} {text}"
+            text = f"@{self._harness.telegram.bot.username} {text}"
         return await self.who.says(text, chat=self.chat, thread=self.topic, reply_to=reply_to)
 
     async def uses(self, command: str, argument: str = "") -> None:
-        bot = self._house.telegram.bot.username
+        bot = self._harness.telegram.bot.username
         text = f"/{command.replace('-', '_')}@{bot} {argument}".rstrip()
         await self.who.says(text, chat=self.chat, thread=self.topic)
 
@@ -101,39 +101,41 @@ class TelegramSurface:
     limit = 4096
 
     def __init__(self, harness: ContractHarness) -> None:
-        self._house = harness
+        self._harness = harness
         self._server = harness.telegram
 
     def size(self, text: str) -> int:
         return units(text)
 
     async def person(self, name: str = "Ada") -> TelegramPerson:
-        return self._alone(next(self._house.telegram_users), name)
+        return self._alone(next(self._harness.telegram_users), name)
 
     def admin(self) -> TelegramPerson:
         return self._alone(TELEGRAM_ADMIN, "Olga")
 
     def stranger(self, name: str = "Mallory") -> TelegramPerson:
-        return self._alone(900_000 + next(self._house.numbers), name)
+        return self._alone(900_000 + next(self._harness.numbers), name)
 
     def group(self, *names: str) -> list[TelegramPerson]:
-        people = [self._server.person(id=next(self._house.telegram_users), first_name=name) for name in names]
-        team = self._server.supergroup("Team", *people, id=next(self._house.telegram_groups), forum=True)
-        return [TelegramPerson(self._house, person, team) for person in people]
+        people = [
+            self._server.person(id=next(self._harness.telegram_users), first_name=name) for name in names
+        ]
+        team = self._server.supergroup("Team", *people, id=next(self._harness.telegram_groups), forum=True)
+        return [TelegramPerson(self._harness, person, team) for person in people]
 
     def joins(self, newcomer: Person, member: Person) -> TelegramPerson:
         assert isinstance(newcomer, TelegramPerson) and isinstance(member, TelegramPerson)
-        return TelegramPerson(self._house, newcomer.who, member.chat, member.topic)
+        return TelegramPerson(self._harness, newcomer.who, member.chat, member.topic)
 
     def foreign_group(self, *people: Person) -> list[TelegramPerson]:
         users = [person.who for person in people if isinstance(person, TelegramPerson)]
         elsewhere = self._server.supergroup("Elsewhere", *users)
-        return [TelegramPerson(self._house, user, elsewhere) for user in users]
+        return [TelegramPerson(self._harness, user, elsewhere) for user in users]
 
     def thread(self, title: str, *people: Person) -> list[TelegramPerson]:
         known = [person for person in people if isinstance(person, TelegramPerson)]
         topic = known[0].chat.topic(title)
-        return [TelegramPerson(self._house, person.who, person.chat, topic) for person in known]
+        return [TelegramPerson(self._harness, person.who, person.chat, topic) for person in known]
 
     def slow_down_edits(self, seconds: int, *, after: int) -> Callable[[], bool]:
         planned = self._server.fail_next("editMessageText", server.Fault.flood(seconds), after=after)
@@ -157,7 +159,7 @@ class TelegramSurface:
 
     def _alone(self, number: int, name: str) -> TelegramPerson:
         who = self._server.person(id=number, first_name=name)
-        return TelegramPerson(self._house, who, who.chat)
+        return TelegramPerson(self._harness, who, who.chat)
 
 
 def _shown(message: server.Message) -> Shown:

@@ -70,7 +70,7 @@ class TerminalSurface:
     limit = 100_000
 
     def __init__(self, harness: ContractHarness, stack: AsyncExitStack) -> None:
-        self._house = harness
+        self._harness = harness
         self._stack = stack
         self._terminal: Terminal | None = None
 
@@ -84,7 +84,7 @@ class TerminalSurface:
         return person
 
     async def _opened(self) -> Terminal:
-        hermes = self._house.hermes
+        hermes = self._harness.hermes
         command = [sys.executable, "-m", "gateway.cli", "--config", str(hermes.config_path), "chat"]
         window = Terminal.run(*command, env=environment(hermes.home), rows=ROWS, columns=COLUMNS)
         terminal = await self._stack.enter_async_context(window)

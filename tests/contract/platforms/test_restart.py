@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.contract.platforms.conftest import Street, Surfaces
+from tests.contract.platforms.conftest import SharedHarness, Surfaces
 from tests.contract.platforms.harness import ContractHarness
 from tests.contract.platforms.scripted_model import echo, heard, newest, tool_results
 from tests.contract.platforms.surface import CONTRACT, Person, Shown
@@ -35,15 +35,15 @@ class Talk:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def story(street: Street) -> AsyncIterator[tuple[ContractHarness, dict[str, Talk]]]:
+async def story(shared: SharedHarness) -> AsyncIterator[tuple[ContractHarness, dict[str, Talk]]]:
     """Answers are being written and a question is open when Hermes is stopped; people write on while it is away."""
-    harness = await street.harness("usual")
+    harness = await shared.harness("usual")
     harness.model.forget()
-    talks = {name: await _talk(harness, street.surfaces, name) for name in ("telegram", "discord", "web")}
+    talks = {name: await _talk(harness, shared.surfaces, name) for name in ("telegram", "discord", "web")}
     await harness.hermes.stop()
     for name in ("telegram", "discord"):
         await talks[name].ada.says(f"written on {name} while you were away")
-    await street.starts_again("other")
+    await shared.restart("other")
     harness.telegram.redeliver(talks["telegram"].said)
     yield harness, talks
 

@@ -126,7 +126,7 @@ class WebSurface:
     limit = 100_000
 
     def __init__(self, harness: ContractHarness, stack: AsyncExitStack) -> None:
-        self._house = harness
+        self._harness = harness
         self._stack = stack
 
     def size(self, text: str) -> int:
@@ -137,8 +137,8 @@ class WebSurface:
 
     @asynccontextmanager
     async def _at_the_page(self, name: str) -> AsyncIterator[WebPerson]:
-        url = self._house.hermes.url
-        async with WebClient.open(url, f"{name} {next(self._house.numbers)}") as client:
+        url = self._harness.hermes.url
+        async with WebClient.open(url, f"{name} {next(self._harness.numbers)}") as client:
             person = WebPerson(name, client, url)
             following = asyncio.create_task(person.follows())
             try:

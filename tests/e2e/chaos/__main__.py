@@ -58,10 +58,10 @@ async def _kill(options: argparse.Namespace) -> bool:
         relentless=options.relentless,
     )
     print(summary(report))
-    failed = bool(report.verdict.violations or report.damage or report.town.model.refusals)
+    failed = bool(report.verdict.violations or report.damage or report.chaos.model.refusals)
     if failed:
         print(*(f"database damaged: {line}" for line in report.damage), sep="\n")
-        print(evidence(report.town, report.verdict.violations))
+        print(evidence(report.chaos, report.verdict.violations))
     return failed
 
 
@@ -77,7 +77,7 @@ async def _flood(options: argparse.Namespace) -> bool:
         report = await run_flood(home, name, messages=options.messages, seconds=options.seconds, **settings)
         print(report, *report.failures[:_SHOWN_FAILURES], sep="\n")
         if report.verdict.violations:
-            print(evidence(report.town, report.verdict.violations))
+            print(evidence(report.chaos, report.verdict.violations))
         failed |= bool(report.failures)
     return failed
 
@@ -88,7 +88,7 @@ async def _soak(options: argparse.Namespace) -> bool:
     )
     print(report, *report.failures[:_SHOWN_FAILURES], sep="\n")
     if report.violations:
-        print(evidence(report.town, report.violations))
+        print(evidence(report.chaos, report.violations))
     return bool(report.failures)
 
 

@@ -116,7 +116,7 @@ class ChaosRun:
 
 
 @asynccontextmanager
-async def open_town(
+async def open_chaos_run(
     home: Path, *, cold: bool = False, crowd: int = 0, **settings: Any
 ) -> AsyncIterator[ChaosRun]:
     """`crowd`: so many more people with a direct chat, half of them on Discord. `settings`: of the configuration."""

@@ -19,7 +19,7 @@ _LOG_LINES = 14
 _SHOWN_READS = 4
 
 
-def evidence(town: ChaosRun, violations: Sequence[Violation]) -> str:
+def evidence(chaos: ChaosRun, violations: Sequence[Violation]) -> str:
     """About one of each kind first, then about others."""
     seen: Counter[str] = Counter()
     ranked = []
@@ -29,79 +29,79 @@ def evidence(town: ChaosRun, violations: Sequence[Violation]) -> str:
     ranked.sort(key=lambda pair: pair[0])
     lines: list[str] = []
     for _, violation in ranked[:SHOWN_VIOLATIONS]:
-        lines += ["", *_about(town, violation)]
-    if refusals := town.model.refusals:
+        lines += ["", *_about(chaos, violation)]
+    if refusals := chaos.model.refusals:
         lines += ["", "The model was asked something malformed:", *refusals[:5]]
     return "\n".join(lines)
 
 
-def _about(town: ChaosRun, violation: Violation) -> Iterator[str]:
+def _about(chaos: ChaosRun, violation: Violation) -> Iterator[str]:
     token = f" q{violation.token}" if violation.token is not None else ""
     yield f"## {violation.kind}{token} in {violation.chat or 'the database'}: {violation.detail}"
-    said = next((said for said in town.said if said.token == violation.token), None)
+    said = next((said for said in chaos.said if said.token == violation.token), None)
     if said is not None:
-        yield from _story(town, said)
+        yield from _story(chaos, said)
 
 
-def _story(town: ChaosRun, said: Said) -> Iterator[str]:
-    began = town.hermes.lives[0].started
-    kind = town.model.kinds[said.token]
-    yield f"inbound {said.chat} message {said.number} ({kind}), said at {town.said_at[said.token] - began:.2f}"
-    near = [life for life in town.hermes.lives if (life.killed or inf) > town.said_at[said.token]]
+def _story(chaos: ChaosRun, said: Said) -> Iterator[str]:
+    began = chaos.hermes.lives[0].started
+    kind = chaos.model.kinds[said.token]
+    yield f"inbound {said.chat} message {said.number} ({kind}), said at {chaos.said_at[said.token] - began:.2f}"
+    near = [life for life in chaos.hermes.lives if (life.killed or inf) > chaos.said_at[said.token]]
     lives = [
         f"{life.number}: {life.started - began:.2f} to {(life.killed or inf) - began:.2f}" for life in near
     ]
     yield f"lives {', '.join(lives[:4])}"
-    for asked in town.model.asked:
+    for asked in chaos.model.asked:
         if asked.token == said.token:
             steps = f" after {asked.after_tools} results" if asked.after_tools else ""
             yield f"model asked at {asked.at - began:.2f} in life {asked.life}, attempt {asked.attempt}{steps}"
     message_id = ""
-    for row in contents(town.hermes.database).stored:
+    for row in contents(chaos.hermes.database).stored:
         keys = [key for key in row.keys if token_of_key(key) == said.token]
         words = [word for word in words_in(row.content) if word.token == said.token]
         if (row.role == "user" and asked_in(row.content) == said.token) or words or keys:
             message_id = row.id if row.role == "user" else message_id
             yield f"stored {row.role} {row.id}: {_brief(row.content)} {' '.join(keys)}"
-    yield from rows_about(town.hermes.database, said.chat.partition(":")[0], said.number, message_id)
-    yield from _visible(town, said, began)
-    yield from _logged(town, message_id)
+    yield from rows_about(chaos.hermes.database, said.chat.partition(":")[0], said.number, message_id)
+    yield from _visible(chaos, said, began)
+    yield from _logged(chaos, message_id)
 
 
-def _visible(town: ChaosRun, said: Said, began: float) -> Iterator[str]:
+def _visible(chaos: ChaosRun, said: Said, began: float) -> Iterator[str]:
     """Every call to Telegram about it, and what stands in either service."""
-    mine, ahead = f"m{said.token}a", town.discord.clock.now() - time.monotonic()
-    for call in town.telegram.calls:
+    mine, ahead = f"m{said.token}a", chaos.discord.clock.now() - time.monotonic()
+    for call in chaos.telegram.calls:
         if mine in call.text:
             after = call.result.get("message_id") if isinstance(call.result, dict) else call.result
             yield f"{call.at - began:.2f} {call.method} -> {after} {call.error}: {_brief(call.text)}"
-    for request in town.discord.calls:
+    for request in chaos.discord.calls:
         content = str((request.body or {}).get("content") if isinstance(request.body, dict) else "")
         if mine in content:
             at = request.at - ahead - began
             yield f"{at:.2f} {request.verb} {request.path} -> {request.status}: {_brief(content)}"
     reads = [
-        read for read in town.discord.calls_to("get_messages") if read.at - ahead > town.said_at[said.token]
+        read for read in chaos.discord.calls_to("get_messages") if read.at - ahead > chaos.said_at[said.token]
     ]
     for read in [read for read in reads if said.chat.endswith(f":{read.ids['channel_id']}")][:_SHOWN_READS]:
         found = [message["id"] for message in read.answer or ()]
         told = "with it" if said.number in found else f"{len(found)} others"
         yield f"{read.at - ahead - began:.2f} {read.verb} -> {told}"
-    for chat in town.telegram.chats.values():
+    for chat in chaos.telegram.chats.values():
         for message in chat.from_bot:
             if mine in message.text:
                 yield f"visible in telegram:{chat.id} message {message.id}: {_brief(message.text)}"
-    for shown in town.discord.scene.messages.values():
+    for shown in chaos.discord.state.messages.values():
         if mine in shown.content and not shown.deleted:
             yield f"visible in discord:{shown.channel.id} message {shown.id}: {_brief(shown.content)}"
 
 
-def _logged(town: ChaosRun, message_id: str) -> Iterator[str]:
+def _logged(chaos: ChaosRun, message_id: str) -> Iterator[str]:
     if not message_id:
         return
     found = [
         (life.number, line)
-        for life in town.hermes.lives
+        for life in chaos.hermes.lives
         for line in life.log.read_text(errors="replace").splitlines()
         if message_id in line
     ]

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
-from tests.e2e.chaos.chaos_run import ChaosRun, open_town
+from tests.e2e.chaos.chaos_run import ChaosRun, open_chaos_run
 from tests.e2e.chaos.checks import TROUBLE, Verdict, check
 from tests.e2e.chaos.observed import Observed, Said, Shown
 from tests.e2e.chaos.places import Place
@@ -32,7 +32,7 @@ PATIENCE = 30.0
 class FloodReport:
     name: str
     messages: int
-    town: ChaosRun
+    chaos: ChaosRun
     calm: list[float] = field(default_factory=list)
     """Seconds that people waited before the flood."""
     waves: list[list[float]] = field(default_factory=list)
@@ -82,19 +82,19 @@ class FloodReport:
 
 
 class Flood:
-    def __init__(self, town: ChaosRun, report: FloodReport, sampler: Sampler, seconds: float) -> None:
+    def __init__(self, chaos: ChaosRun, report: FloodReport, sampler: Sampler, seconds: float) -> None:
         self._sampler = sampler
-        self._town = town
+        self._chaos = chaos
         self._report = report
         self._seconds = seconds
-        direct = town.at("telegram", is_direct=True)
+        direct = chaos.at("telegram", is_direct=True)
         self._flooder = direct[0]
-        self._others: list[Place] = [*direct[4:], *town.at("discord", is_direct=True)[3:]]
+        self._others: list[Place] = [*direct[4:], *chaos.at("discord", is_direct=True)[3:]]
 
     async def run(self) -> None:
         report, began = self._report, time.monotonic()
-        await self._town.hermes.start()
-        await self._town.is_listened_to()
+        await self._chaos.hermes.start()
+        await self._chaos.is_listened_to()
         await self._served(self._others[:1])  # the first answer of all takes seconds
         report.calm = await self._served(self._others)
         report.rss_before = self._sampler.samples[-1].rss_mb
@@ -104,8 +104,8 @@ class Flood:
             report.waves.append(await self._served(self._others))
         await pouring
         await self._until_quiet()
-        self._judge(await self._town.observed())
-        await self._town.hermes.stop()
+        self._judge(await self._chaos.observed())
+        await self._chaos.hermes.stop()
         report.seconds = time.monotonic() - began
 
     async def _pour(self) -> None:
@@ -114,27 +114,27 @@ class Flood:
         for number in range(self._report.messages):
             due = began + number * self._seconds / self._report.messages
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-            await self._town.say(self._flooder, "short")
+            await self._chaos.say(self._flooder, "short")
 
     async def _served(self, places: list[Place]) -> list[float]:
         """All of them write at once. Gives how long each waited for the answer."""
-        town = self._town
-        asked = {await town.say(place, "short"): place for place in places}
+        chaos = self._chaos
+        asked = {await chaos.say(place, "short"): place for place in places}
         waited: list[float] = []
         patience = time.monotonic() + PATIENCE
         while asked and time.monotonic() < patience:
             await asyncio.sleep(0.02)
             for token, place in list(asked.items()):
-                if any(place.shows(word) for word in town.model.endings.get(token, ())):
-                    waited.append(time.monotonic() - town.said_at[token])
+                if any(place.shows(word) for word in chaos.model.endings.get(token, ())):
+                    waited.append(time.monotonic() - chaos.said_at[token])
                     del asked[token]
         return waited
 
     async def _until_quiet(self) -> None:
-        town, known, since = self._town, -1, time.monotonic()
-        while time.monotonic() - since < PATIENCE / 3 and town.unanswered():
+        chaos, known, since = self._chaos, -1, time.monotonic()
+        while time.monotonic() - since < PATIENCE / 3 and chaos.unanswered():
             await asyncio.sleep(0.5)
-            calls = len(town.telegram.calls_of("sendMessage"))
+            calls = len(chaos.telegram.calls_of("sendMessage"))
             if calls != known:
                 known, since = calls, time.monotonic()
 
@@ -159,11 +159,11 @@ class Flood:
 async def run_flood(
     home: Path, name: str, *, messages: int, seconds: float, **settings: object
 ) -> FloodReport:
-    async with open_town(home, cold=True, crowd=CROWD, **settings) as town:
-        report = FloodReport(name, messages, town)
-        sampler = Sampler(town.hermes, town.url, lambda: len(town.said))
+    async with open_chaos_run(home, cold=True, crowd=CROWD, **settings) as chaos:
+        report = FloodReport(name, messages, chaos)
+        sampler = Sampler(chaos.hermes, chaos.url, lambda: len(chaos.said))
         async with sampler.running(every=1.0):
-            await Flood(town, report, sampler, seconds).run()
+            await Flood(chaos, report, sampler, seconds).run()
         report.samples = sampler.samples
     return report
 

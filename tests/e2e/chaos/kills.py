@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.e2e.chaos.chaos_run import ChaosRun, open_town
+from tests.e2e.chaos.chaos_run import ChaosRun, open_chaos_run
 from tests.e2e.chaos.checks import Verdict, check
 from tests.e2e.chaos.database import damage
 from tests.e2e.chaos.moments import MOMENTS, Bait, Kind, Moment
@@ -35,7 +35,7 @@ _KINDS: tuple[Kind, ...] = ("short", "short", "short", "stream", "stream", "long
 @dataclass
 class Report:
     seed: int
-    town: ChaosRun
+    chaos: ChaosRun
     verdict: Verdict = field(default_factory=Verdict)
     kills: Counter[str] = field(default_factory=Counter)
     """By moment."""
@@ -48,13 +48,13 @@ class Report:
 
 
 class KillTest:
-    def __init__(self, town: ChaosRun, seed: int, *, relentless: bool = False) -> None:
-        self._town = town
+    def __init__(self, chaos: ChaosRun, seed: int, *, relentless: bool = False) -> None:
+        self._chaos = chaos
         self._relentless = relentless
         self._chance = random.Random(seed)
         self._kills_of: Counter[int] = Counter()
         self._given_up: set[int] = set()
-        self.report = Report(seed, town)
+        self.report = Report(seed, chaos)
 
     async def run(self, kills: int, deck: Sequence[Moment]) -> Report:
         began = time.monotonic()
@@ -66,32 +66,32 @@ class KillTest:
             cards = cards or self._chance.sample(list(deck), len(deck))
             await self._until_killed(cards.pop())
             if number % CHECKED_EVERY == 0:
-                self.report.damage += await asyncio.to_thread(damage, self._town.hermes.database)
+                self.report.damage += await asyncio.to_thread(damage, self._chaos.hermes.database)
         await self._start()
         # The last process resumes deliveries only once its bots are connected.
         await self._is_listening()
         await self._bring_to_an_end()
         await self._settle()
-        self.report.verdict = check(await self._town.observed())
-        await self._town.hermes.stop()
-        self.report.damage += await asyncio.to_thread(damage, self._town.hermes.database)
+        self.report.verdict = check(await self._chaos.observed())
+        await self._chaos.hermes.stop()
+        self.report.damage += await asyncio.to_thread(damage, self._chaos.hermes.database)
         self.report.seconds = time.monotonic() - began
         return self.report
 
     # -- one kill --------------------------------------------------------------------------------------------
 
     async def _until_killed(self, moment: Moment) -> None:
-        town, chance = self._town, self._chance
+        chaos, chance = self._chaos, self._chance
         if not self._relentless and any(
             self._kills_of[said.token] >= MOST_KILLS_OF_A_MESSAGE for said in self._open()
         ):
             await self._start()
             await self._bring_to_an_end()
-        if not town.hermes.is_alive and chance.random() < 0.4:
+        if not chaos.hermes.is_alive and chance.random() < 0.4:
             await self._somebody_says_something()
         outcome, delay = chance.choice(moment.outcomes), chance.uniform(*moment.seconds)
         if moment.point:
-            town.trap.set(moment, outcome, delay)
+            chaos.trap.set(moment, outcome, delay)
         await self._start()
         chatter = asyncio.create_task(self._chatter())
         try:
@@ -108,11 +108,11 @@ class KillTest:
         await self._bury()
 
     async def _comes(self, moment: Moment, delay: float) -> bool:
-        town = self._town
+        chaos = self._chaos
         if moment.since == "start" and not moment.point:
             bait = asyncio.create_task(self._take(moment.bait)) if moment.bait else None
             await asyncio.sleep(delay)
-            town.hermes.kill()
+            chaos.hermes.kill()
             if bait:
                 await bait
             return True
@@ -120,46 +120,46 @@ class KillTest:
         if not moment.point:
             bait = asyncio.create_task(self._take(moment.bait))
             await asyncio.sleep(delay)
-            town.hermes.kill()
+            chaos.hermes.kill()
             await bait
             return True
         await self._take(moment.bait)
         try:
-            await asyncio.wait_for(town.trap.sprung.wait(), LONGEST_WAIT)
+            await asyncio.wait_for(chaos.trap.sprung.wait(), LONGEST_WAIT)
             return True
         except TimeoutError:
-            town.trap.clear()
-            town.hermes.kill()
+            chaos.trap.clear()
+            chaos.hermes.kill()
             return False
 
     async def _start(self) -> None:
-        if not self._town.hermes.is_alive:
-            await self._town.hermes.start()
+        if not self._chaos.hermes.is_alive:
+            await self._chaos.hermes.start()
 
     async def _is_listening(self) -> None:
-        if await self._town.is_listened_to():
-            self.report.starts.append(time.monotonic() - self._town.hermes.life.started)
+        if await self._chaos.is_listened_to():
+            self.report.starts.append(time.monotonic() - self._chaos.hermes.life.started)
 
     async def _bury(self) -> None:
-        town = self._town
-        await town.hermes.ended()
-        life = town.hermes.life
+        chaos = self._chaos
+        await chaos.hermes.ended()
+        life = chaos.hermes.life
         assert life.killed is not None, f"Hermes has ended by itself; see {life.log}"
         for said in self._open():
             self._kills_of[said.token] += 1
         # The next one begins a session of its own; this one would go on collecting events.
-        await town.discord.gateway.is_offline()
-        town.discord.gateway.forget_sessions()
+        await chaos.discord.gateway.is_offline()
+        chaos.discord.gateway.forget_sessions()
 
     # -- what people say -------------------------------------------------------------------------------------
 
     async def _take(self, bait: Bait | None) -> None:
         if bait is None:
             return
-        place = self._chance.choice(self._town.at(bait.platform, is_direct=bait.kind != "short"))
+        place = self._chance.choice(self._chaos.at(bait.platform, is_direct=bait.kind != "short"))
         for number in range(bait.count):
             await asyncio.sleep(number * BETWEEN)
-            await self._town.say(place, bait.kind)
+            await self._chaos.say(place, bait.kind)
 
     async def _chatter(self) -> None:
         for _ in range(self._chance.randint(0, 3)):
@@ -167,13 +167,13 @@ class KillTest:
             await self._somebody_says_something()
 
     async def _somebody_says_something(self) -> None:
-        place: Place = self._chance.choice(self._town.places)
-        await self._town.say(place, self._chance.choice(_KINDS))
+        place: Place = self._chance.choice(self._chaos.places)
+        await self._chaos.say(place, self._chance.choice(_KINDS))
 
     # -- peace -----------------------------------------------------------------------------------------------
 
     def _open(self) -> list[Said]:
-        return [said for said in self._town.unanswered() if said.token not in self._given_up]
+        return [said for said in self._chaos.unanswered() if said.token not in self._given_up]
 
     async def _bring_to_an_end(self, patience: float = 90.0) -> None:
         """Until all is answered, or nothing has been for so long; then the rest is given up. A message that was worked
@@ -181,7 +181,7 @@ class KillTest:
         left, since = len(self._open()), time.monotonic()
         while left:
             await asyncio.sleep(0.05)
-            await self._town.look()
+            await self._chaos.look()
             now = len(self._open())
             if now != left:
                 left, since = now, time.monotonic()
@@ -196,7 +196,7 @@ class KillTest:
         calls = 0
         while time.monotonic() - changed < QUIET and time.monotonic() - began < longest:
             await asyncio.sleep(0.02)
-            made = len(self._town.discord.calls) + len(self._town.telegram.calls)
+            made = len(self._chaos.discord.calls) + len(self._chaos.telegram.calls)
             if made != calls:
                 calls, changed = made, time.monotonic()
 
@@ -210,5 +210,5 @@ async def run_kill_test(
     cold: bool = False,
     relentless: bool = False,
 ) -> Report:
-    async with open_town(home, cold=cold) as town:
-        return await KillTest(town, seed, relentless=relentless).run(kills, deck)
+    async with open_chaos_run(home, cold=cold) as chaos:
+        return await KillTest(chaos, seed, relentless=relentless).run(kills, deck)

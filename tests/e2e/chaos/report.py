@@ -15,7 +15,7 @@ def table(rows: Iterable[tuple[str, object]]) -> str:
 
 
 def summary(report: Report) -> str:
-    verdict, town = report.verdict, report.town
+    verdict, chaos = report.verdict, report.chaos
     counts = verdict.counts
     kinds = Counter(violation.kind for violation in verdict.violations)
     starts = sorted(report.starts)
@@ -26,8 +26,8 @@ def summary(report: Report) -> str:
         ("stored once", counts["stored"]),
         ("answered once", counts["answered"]),
         ("complete replies seen", counts["replies"]),
-        ("resumed turns", town.model.resumed),
-        ("effects of tools", len(town.notebook.notes)),
+        ("resumed turns", chaos.model.resumed),
+        ("effects of tools", len(chaos.notebook.notes)),
         ("marked `(possibly sent twice)`", counts["marked"]),
         ("  of these repeated", counts["marked duplicates"]),
         ("  of these seen once", counts["marked, seen once"]),

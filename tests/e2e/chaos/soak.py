@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.e2e.chaos.chaos_run import ChaosRun, open_town
+from tests.e2e.chaos.chaos_run import ChaosRun, open_chaos_run
 from tests.e2e.chaos.checks import TROUBLE, Verdict, Violation, check
 from tests.e2e.chaos.moments import Kind
 from tests.e2e.chaos.places import Place
@@ -37,7 +37,7 @@ _TOLERATED = frozenset(("trouble told", "unanswered"))
 @dataclass
 class SoakReport:
     seed: int
-    town: ChaosRun
+    chaos: ChaosRun
     faults: Counter[str] = field(default_factory=Counter)
     kills: int = 0
     troubles: int = 0
@@ -77,18 +77,18 @@ class SoakReport:
 
 
 class Soak:
-    def __init__(self, town: ChaosRun, report: SoakReport, *, kill_every: float) -> None:
-        self._town = town
+    def __init__(self, chaos: ChaosRun, report: SoakReport, *, kill_every: float) -> None:
+        self._chaos = chaos
         self._report = report
         self._kill_every = kill_every
         self._chance = random.Random(report.seed)
         self._said_at: Counter[str] = Counter()
-        town.model.trouble = self._model_trouble
+        chaos.model.trouble = self._model_trouble
 
     async def run(self, seconds: float) -> None:
-        town, began = self._town, time.monotonic()
-        await town.hermes.start()
-        await town.is_listened_to()
+        chaos, began = self._chaos, time.monotonic()
+        await chaos.hermes.start()
+        await chaos.is_listened_to()
         work = [asyncio.create_task(part()) for part in (self._talk, self._make_trouble, self._kill)]
         done, _ = await asyncio.wait(work, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
         for task in work:
@@ -96,38 +96,38 @@ class Soak:
         await asyncio.gather(*work, return_exceptions=True)
         for task in done:
             task.result()
-        town.model.trouble = lambda token: None
-        if not town.hermes.is_alive:
-            await town.hermes.start()
+        chaos.model.trouble = lambda token: None
+        if not chaos.hermes.is_alive:
+            await chaos.hermes.start()
         await self._until_quiet()
-        observed = await town.observed()
+        observed = await chaos.observed()
         self._report.verdict = check(observed)
         self._report.troubles = sum(shown.text.startswith(TROUBLE) for shown in observed.shown)
-        self._report.resumed = town.model.resumed
-        await town.hermes.stop()
+        self._report.resumed = chaos.model.resumed
+        await chaos.hermes.stop()
         self._report.seconds = time.monotonic() - began
 
     async def _talk(self) -> None:
         while True:
             await asyncio.sleep(self._chance.expovariate(MESSAGES_PER_SECOND))
-            place: Place = self._chance.choice(self._town.places)
+            place: Place = self._chance.choice(self._chaos.places)
             self._said_at[place.chat] += 1
             if self._said_at[place.chat] % RESET_EVERY == 0:
                 await place.command("/reset")
-            await self._town.say(place, self._chance.choice(_KINDS))
-            await self._town.look()
+            await self._chaos.say(place, self._chance.choice(_KINDS))
+            await self._chaos.look()
 
     async def _kill(self) -> None:
         while self._kill_every:
             await asyncio.sleep(self._chance.expovariate(1 / self._kill_every))
-            self._town.hermes.kill()
-            await self._town.hermes.ended()
-            self._town.discord.gateway.forget_sessions()
+            self._chaos.hermes.kill()
+            await self._chaos.hermes.ended()
+            self._chaos.discord.gateway.forget_sessions()
             self._report.kills += 1
-            await self._town.hermes.start()
+            await self._chaos.hermes.start()
 
     async def _make_trouble(self) -> None:
-        tg, dc, chance = self._town.telegram, self._town.discord, self._chance
+        tg, dc, chance = self._chaos.telegram, self._chaos.discord, self._chance
         telegram_faults: dict[str, Callable[[], telegram.Fault]] = {
             "429": lambda: telegram.Fault.flood(1),
             "500": lambda: telegram.Fault.error(500, "Internal Server Error"),
@@ -169,21 +169,21 @@ class Soak:
         return troubles[name]
 
     async def _until_quiet(self) -> None:
-        town, known, since = self._town, -1, time.monotonic()
-        while time.monotonic() - since < PATIENCE and town.unanswered():
+        chaos, known, since = self._chaos, -1, time.monotonic()
+        while time.monotonic() - since < PATIENCE and chaos.unanswered():
             await asyncio.sleep(0.2)
-            await town.look()
-            left = len(town.unanswered())
+            await chaos.look()
+            left = len(chaos.unanswered())
             if left != known:
                 known, since = left, time.monotonic()
         await asyncio.sleep(1.0)  # signs are taken away after the answers
 
 
 async def run_soak(home: Path, *, seconds: float, seed: int, kill_every: float = 0.0) -> SoakReport:
-    async with open_town(home, cold=True, crowd=10) as town:
-        report = SoakReport(seed, town)
-        sampler = Sampler(town.hermes, town.url, lambda: len(town.said))
+    async with open_chaos_run(home, cold=True, crowd=10) as chaos:
+        report = SoakReport(seed, chaos)
+        sampler = Sampler(chaos.hermes, chaos.url, lambda: len(chaos.said))
         async with sampler.running(every=max(1.0, seconds / 120)):
-            await Soak(town, report, kill_every=kill_every).run(seconds)
+            await Soak(chaos, report, kill_every=kill_every).run(seconds)
         report.samples = sampler.samples
     return report

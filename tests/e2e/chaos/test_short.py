@@ -27,6 +27,6 @@ async def test_nothing_is_lost_when_hermes_is_killed(tmp_path: Path) -> None:
     report = await run_kill_test(tmp_path / "home", kills=len(deck), seed=7, deck=deck)
     assert sum(report.kills.values()) >= len(deck) - 1, summary(report)
     violations = report.verdict.violations
-    assert not violations, summary(report) + "\n" + evidence(report.town, violations)
+    assert not violations, summary(report) + "\n" + evidence(report.chaos, violations)
     assert not report.damage
-    assert not report.town.model.refusals, "Hermes asked its model something malformed"
+    assert not report.chaos.model.refusals, "Hermes asked its model something malformed"

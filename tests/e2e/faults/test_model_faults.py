@@ -35,7 +35,7 @@ from gateway.store.sqlite.store import SqliteStore
 from tests.fakes.model_server import Seen
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Call, Failure, Reply
-from tests.support.fault_harness import house
+from tests.support.fault_harness import open_harness
 from tests.support.long_chat import is_summary_prompt
 
 # Together: litellm is loaded once, and the moments of a fault are lived through at the same time.
@@ -142,14 +142,14 @@ class Day:
                 timeout=SILENCE if fault == "silent" else 30.0,
             )
             llm = RetryingLLM([client], attempts=2)
-            async with house(llm, store=store, tools=[look], workspaces=self._workspaces) as at:
-                earlier = await _fill(store, (await at.conversation()).live_session_id, moment)
-                first = await at.turn(QUESTION)
+            async with open_harness(llm, store=store, tools=[look], workspaces=self._workspaces) as harness:
+                earlier = await _fill(store, (await harness.conversation()).live_session_id, moment)
+                first = await harness.turn(QUESTION)
                 provider.times = 0
-                second = await at.turn(NEXT_QUESTION)
-                await at.close()
-                shown = at.service.texts()
-                said, is_settled = await at.said(), await at.is_settled()
+                second = await harness.turn(NEXT_QUESTION)
+                await harness.close()
+                shown = harness.service.texts()
+                said, is_settled = await harness.said(), await harness.is_settled()
             await llm.close()
             await store.close()
             return Outcome(first, second, shown, said, earlier, is_settled, server.refusals)

@@ -24,7 +24,7 @@ from gateway.store.sqlite.connection import open_reader, open_writer
 from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.chat_service import ChatService
-from tests.support.fault_harness import FaultHarness, house
+from tests.support.fault_harness import FaultHarness, open_harness
 from tests.support.store_faults import (
     Fault,
     StoreOnDisk,
@@ -60,20 +60,22 @@ async def launch(ctx: ToolContext, what: str) -> str:
 class Bot:
     """One life of a process, on a file and a service that stay."""
 
-    def __init__(self, at: FaultHarness, home: StoreOnDisk, llm: ScriptedLLM) -> None:
-        self.at, self.home, self.llm = at, home, llm
+    def __init__(self, harness: FaultHarness, home: StoreOnDisk, llm: ScriptedLLM) -> None:
+        self.at, self.home, self.llm = harness, home, llm
 
 
 @asynccontextmanager
-async def bot(directory: Path, service: ChatService, *answers: Step) -> AsyncIterator[Bot]:
+async def running_bot(directory: Path, service: ChatService, *answers: Step) -> AsyncIterator[Bot]:
     path = directory / "state.db"
     writing = await open_writer(path)
     store = SqliteStore(Database(path, [await open_reader(path), await open_reader(path)], writing))
     llm = ScriptedLLM(answers)
     workspaces = directory / "workspaces"
     try:
-        async with house(llm, store=store, service=service, tools=[launch], workspaces=workspaces) as at:
-            yield Bot(at, StoreOnDisk(path, store, writing), llm)
+        async with open_harness(
+            llm, store=store, service=service, tools=[launch], workspaces=workspaces
+        ) as harness:
+            yield Bot(harness, StoreOnDisk(path, store, writing), llm)
     finally:
         await store.close()
 
@@ -103,32 +105,32 @@ def on_the_ground() -> None:
 @pytest.mark.parametrize("fault", [held, read_only], ids=["held", "read_only"])
 async def test_when_it_is_taken(disk: Path, service: ChatService, fault: Fault) -> None:
     """It is not acknowledged, its author is told once, and when it comes again it is taken once."""
-    async with bot(disk, service, "Taken.") as it:
-        message = it.at.written("Are you there?")
-        async with trouble(fault, it.home):
+    async with running_bot(disk, service, "Taken.") as bot:
+        message = bot.at.written("Are you there?")
+        async with trouble(fault, bot.home):
             for _ in range(2):
                 with pytest.raises(StoreError):
-                    await it.at.receiver.message(message)
+                    await bot.at.receiver.message(message)
             await until(lambda: bool(service.texts()))
-        assert await it.at.store.inbox.waiting(service.platform) == []
+        assert await bot.at.store.inbox.waiting(service.platform) == []
         for _ in range(2):
-            await it.at.receiver.message(message)
+            await bot.at.receiver.message(message)
         await until(lambda: "Taken." in service.texts())
     told, answer = service.texts()
     assert "cannot store your message" in told
-    assert (answer, len(it.llm.requests)) == ("Taken.", 1)
+    assert (answer, len(bot.llm.requests)) == ("Taken.", 1)
 
 
 async def told_to_wait(service: ChatService) -> None:
     await until(lambda: _STORE_UNAVAILABLE in service.texts())
 
 
-async def shown_and_noted(it: Bot, service: ChatService) -> None:
+async def shown_and_noted(bot: Bot, service: ChatService) -> None:
     """Wait until the person sees the beginning of the answer and the outbox knows where."""
     await until(lambda: any("This is the" in text for text in service.texts()))
     async with asyncio.timeout(10):
         while not any(  # noqa: ASYNC110 - the outbox is another task's; only its rows tell
-            item.progress.shown_in for item in await it.at.store.outbox.undelivered(service.platform)
+            item.progress.shown_in for item in await bot.at.store.outbox.undelivered(service.platform)
         ):
             await asyncio.sleep(0.005)
 
@@ -137,17 +139,17 @@ async def shown_and_noted(it: Bot, service: ChatService) -> None:
 async def test_in_the_middle_of_a_turn(disk: Path, service: ChatService, fault: Fault) -> None:
     """What the tool did cannot be written down: its author is told, and once it can the turn goes on by itself."""
     call = ToolCall("c1", "launch", '{"what": "rocket"}')
-    async with bot(disk, service, ["Here goes.", call], "It may have landed.") as it:
-        turning = asyncio.create_task(it.at.turn("Launch it."))
+    async with running_bot(disk, service, ["Here goes.", call], "It may have landed.") as bot:
+        turning = asyncio.create_task(bot.at.turn("Launch it."))
         await until(lambda: bool(launched))
-        async with trouble(fault, it.home):
+        async with trouble(fault, bot.home):
             has_landed.set()
             await told_to_wait(service)
         assert (await turning)[-1] == TurnDone("It may have landed.")
-        assert "Whether it took effect is unknown" in str(it.llm.requests[1].messages[-1])
-        await it.at.close()
-        assert [role for role, _ in await it.at.said()] == ["user", "assistant", "tool", "assistant"]
-        assert await it.at.is_settled()
+        assert "Whether it took effect is unknown" in str(bot.llm.requests[1].messages[-1])
+        await bot.at.close()
+        assert [role for role, _ in await bot.at.said()] == ["user", "assistant", "tool", "assistant"]
+        assert await bot.at.is_settled()
     assert launched == ["rocket"]
     assert service.texts() == ["Here goes.", _STORE_UNAVAILABLE, "It may have landed."]
 
@@ -156,16 +158,18 @@ async def test_in_the_middle_of_a_turn(disk: Path, service: ChatService, fault: 
 async def test_when_the_answer_is_stored(disk: Path, service: ChatService, fault: Fault) -> None:
     """It was read while it was written, but is not an answer before it is stored: it is taken back and written anew."""
     gate = asyncio.Event()
-    async with bot(disk, service, ["This is the", gate, " answer."], "This is the answer, again.") as it:
-        turning = asyncio.create_task(it.at.turn("What is it?"))
-        await shown_and_noted(it, service)
-        async with trouble(fault, it.home):
+    async with running_bot(
+        disk, service, ["This is the", gate, " answer."], "This is the answer, again."
+    ) as bot:
+        turning = asyncio.create_task(bot.at.turn("What is it?"))
+        await shown_and_noted(bot, service)
+        async with trouble(fault, bot.home):
             gate.set()
             await told_to_wait(service)
         assert (await turning)[-1] == TurnDone("This is the answer, again.")
-        await it.at.close()
-        assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
-        assert await it.at.is_settled()
+        await bot.at.close()
+        assert await bot.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
+        assert await bot.at.is_settled()
     assert service.texts() == [_STORE_UNAVAILABLE, "This is the answer, again."]
 
 
@@ -175,42 +179,42 @@ async def test_when_it_does_not_end_before_the_next_start(
 ) -> None:
     """The next process does what this one would have done."""
     gate = asyncio.Event()
-    async with bot(disk, service, ["This is the", gate, " answer."]) as it:
-        turning = asyncio.create_task(it.at.turn("What is it?"))
-        await shown_and_noted(it, service)
-        async with trouble(fault, it.home):
+    async with running_bot(disk, service, ["This is the", gate, " answer."]) as bot:
+        turning = asyncio.create_task(bot.at.turn("What is it?"))
+        await shown_and_noted(bot, service)
+        async with trouble(fault, bot.home):
             gate.set()
             await told_to_wait(service)
-            await it.at.close()
+            await bot.at.close()
             failed = (await turning)[-1]
             assert isinstance(failed, TurnFailed)
             assert service.texts() == ["This is the answer.", _STORE_UNAVAILABLE, f"⚠ {failed.error}"]
-    async with bot(disk, service, "This is the answer, again.") as it:
+    async with running_bot(disk, service, "This is the answer, again.") as bot:
         await until(lambda: "This is the answer, again." in service.texts())
-        await it.at.close()
-        assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
-        assert await it.at.is_settled()
+        await bot.at.close()
+        assert await bot.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
+        assert await bot.at.is_settled()
     assert service.texts() == [_STORE_UNAVAILABLE, f"⚠ {failed.error}", "This is the answer, again."]
 
 
 @faults
 async def test_when_it_is_noted_that_it_was_shown(disk: Path, service: ChatService, fault: Fault) -> None:
     """It is shown all the same, once; and what could not be noted then is noted with the next answer."""
-    async with bot(disk, service, "First.", "Second.") as it:
+    async with running_bot(disk, service, "First.", "Second.") as bot:
         held_up = service.hold("send")
-        events = await it.at.turn("One.")
+        events = await bot.at.turn("One.")
         assert events[-1] == TurnDone("First.")
         await held_up.reached.wait()
-        async with trouble(fault, it.home):
+        async with trouble(fault, bot.home):
             assert held_up.gate
             held_up.gate.set()
             with capture_logs() as logs:
                 await until(lambda: "chat.progress_not_saved" in [line["event"] for line in logs])
             assert service.texts() == ["First."]
-            (left,) = await it.at.store.outbox.undelivered(service.platform)
+            (left,) = await bot.at.store.outbox.undelivered(service.platform)
             assert left.progress.state == "sending"
-        await it.at.turn("Two.")
+        await bot.at.turn("Two.")
         await until(lambda: service.texts() == ["First.", "Second."])
-        await it.at.close()
-        assert await it.at.is_settled()
+        await bot.at.close()
+        assert await bot.at.is_settled()
     assert not any(CURSOR in text for text in service.texts())

@@ -11,17 +11,17 @@ from tests.fakes.discord.service_state import DiscordState
 
 
 class ApplicationRoutes:
-    def __init__(self, scene: DiscordState, gateway: Gateway) -> None:
-        self.scene = scene
+    def __init__(self, state: DiscordState, gateway: Gateway) -> None:
+        self.state = state
         self.gateway = gateway
         self.gateway_url = ""
 
     def get_me(self, call: Call) -> Json:
-        return {**self.scene.bot.json(), "mfa_enabled": False, "verified": True, "email": None, "flags": 0}
+        return {**self.state.bot.json(), "mfa_enabled": False, "verified": True, "email": None, "flags": 0}
 
     def get_application(self, call: Call) -> Json:
-        bot = self.scene.bot
-        owner = next(iter(self.scene.guilds.values())).owner
+        bot = self.state.bot
+        owner = next(iter(self.state.guilds.values())).owner
         return {
             "id": str(bot.id),
             "name": bot.name,
@@ -48,7 +48,7 @@ class ApplicationRoutes:
         return {"url": self.gateway_url, "shards": 1, "session_start_limit": limit}
 
     def get_user(self, call: Call) -> Json:
-        user = self.scene.users.get(as_id("user_id", call.ids["user_id"]))
+        user = self.state.users.get(as_id("user_id", call.ids["user_id"]))
         if user is None:
             raise refused(10013)
         return user.json()
@@ -66,7 +66,7 @@ class ApplicationRoutes:
         return member.json()
 
     def _guild(self, call: Call) -> Guild:
-        guild = self.scene.guilds.get(as_id("guild_id", call.ids["guild_id"]))
+        guild = self.state.guilds.get(as_id("guild_id", call.ids["guild_id"]))
         if guild is None:
             raise refused(10004)
         return guild

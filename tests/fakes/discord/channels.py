@@ -17,8 +17,8 @@ SYSTEM = (Type.THREAD_CREATED, Type.THREAD_STARTER_MESSAGE)
 
 
 class ChannelRoutes:
-    def __init__(self, scene: DiscordState, *, granted: Intent) -> None:
-        self.scene = scene
+    def __init__(self, state: DiscordState, *, granted: Intent) -> None:
+        self.state = state
         self._reads_content = Intent.MESSAGE_CONTENT in granted
 
     def get_channel(self, call: Call) -> Json:
@@ -26,7 +26,7 @@ class ChannelRoutes:
 
     def edit_channel(self, call: Call) -> Json:
         """Of threads only: name, archived, locked. One's own thread needs no permission."""
-        channel, bot = self._channel(call), self.scene.bot
+        channel, bot = self._channel(call), self.state.bot
         if not channel.is_thread:
             raise refused(50024)
         if channel.owner is not bot and not channel.may(bot, May.MANAGE_THREADS):
@@ -34,21 +34,21 @@ class ChannelRoutes:
         channel.name = call.json.get("name", channel.name)
         channel.archived = call.json.get("archived", channel.archived)
         channel.locked = call.json.get("locked", channel.locked)
-        self.scene.channel_changed(channel)
+        self.state.channel_changed(channel)
         return channel.json()
 
     def create_dm(self, call: Call) -> Json:
-        user = self.scene.users.get(as_id("recipient_id", call.json.get("recipient_id")))
+        user = self.state.users.get(as_id("recipient_id", call.json.get("recipient_id")))
         if user is None:
             raise refused(10013)
-        if user is self.scene.bot:
+        if user is self.state.bot:
             raise refused(50007)
-        return self.scene.open_dm(user).json()
+        return self.state.open_dm(user).json()
 
     def type(self, call: Call) -> None:
         channel = self._channel(call)
         self._check_may_write(channel)
-        self.scene.type(channel, self.scene.bot)
+        self.state.type(channel, self.state.bot)
 
     def get_messages(self, call: Call) -> list[Json]:
         """Newest first. `after` gives the ones that follow next, not the newest."""
@@ -59,7 +59,7 @@ class ChannelRoutes:
             message = "Only one of around, before and after may be given."
             raise invalid(marks[1], "MUTUALLY_EXCLUSIVE", message)
         messages = [m for m in channel.messages if m.only_for is None]
-        if not channel.may(self.scene.bot, May.READ_HISTORY):
+        if not channel.may(self.state.bot, May.READ_HISTORY):
             messages = []
         if "after" in call.query:
             messages = [m for m in messages if m.id > as_id("after", call.query["after"])][:limit]
@@ -82,7 +82,7 @@ class ChannelRoutes:
         return self._json(self._message(call))
 
     def send_message(self, call: Call) -> Json:
-        channel, bot = self._channel(call), self.scene.bot
+        channel, bot = self._channel(call), self.state.bot
         self._check_may_write(channel)
         if call.files and not channel.may(bot, May.ATTACH_FILES):
             raise refused(50013)
@@ -90,13 +90,13 @@ class ChannelRoutes:
         check_message(Form(), body, call.files, kept=frozenset())
         nonce = body.get("nonce")
         if nonce is not None and body.get("enforce_nonce"):
-            sent = self.scene.already_sent(bot, nonce)
+            sent = self.state.already_sent(bot, nonce)
             if sent is not None:
                 return self._json(sent)
         reply_to = self._replied_to(channel, body.get("message_reference"))
         if is_empty(body, call.files):
             raise refused(50006)
-        message = self.scene.post(
+        message = self.state.post(
             channel,
             bot,
             body.get("content") or "",
@@ -113,34 +113,34 @@ class ChannelRoutes:
 
     def edit_message(self, call: Call) -> Json:
         message = self._message(call)
-        if message.author is not self.scene.bot:
+        if message.author is not self.state.bot:
             raise refused(50005)
         if message.type in SYSTEM:
             raise refused(50021)
         if message.channel.archived:
             raise refused(50083)
-        edit_with(self.scene, message, call.json, call.files, Form(), default=EVERYTHING)
+        edit_with(self.state, message, call.json, call.files, Form(), default=EVERYTHING)
         return self._json(message)
 
     def delete_message(self, call: Call) -> None:
         message = self._message(call)
-        channel, bot = message.channel, self.scene.bot
+        channel, bot = message.channel, self.state.bot
         if message.author is not bot and channel.guild is None:
             raise refused(50003)
         if message.author is not bot and not channel.may(bot, May.MANAGE_MESSAGES):
             raise refused(50013)
-        self.scene.delete(message)
+        self.state.delete(message)
 
     def add_reaction(self, call: Call) -> None:
         message = self._message(call)
-        if not message.channel.may(self.scene.bot, May.REACT | May.READ_HISTORY):
+        if not message.channel.may(self.state.bot, May.REACT | May.READ_HISTORY):
             raise refused(50013)
         if call.ids["emoji"].isascii():
             raise refused(10014)
-        self.scene.react(message, self.scene.bot, call.ids["emoji"], adds=True)
+        self.state.react(message, self.state.bot, call.ids["emoji"], adds=True)
 
     def remove_reaction(self, call: Call) -> None:
-        self.scene.react(self._message(call), self.scene.bot, call.ids["emoji"], adds=False)
+        self.state.react(self._message(call), self.state.bot, call.ids["emoji"], adds=False)
 
     def create_thread(self, call: Call) -> Json:
         channel = self._channel(call, May.OPEN_THREADS)
@@ -150,25 +150,25 @@ class ChannelRoutes:
         form.raise_if_wrong()
         if channel.kind is not Kind.TEXT:
             raise refused(50024)
-        return self.scene.open_thread(channel, call.json["name"], self.scene.bot, kind=Kind(kind)).json()
+        return self.state.open_thread(channel, call.json["name"], self.state.bot, kind=Kind(kind)).json()
 
     def create_thread_on_message(self, call: Call) -> Json:
         channel, starter = self._channel(call, May.OPEN_THREADS), self._message(call)
         _checked_thread_name(call).raise_if_wrong()
         if channel.kind is not Kind.TEXT:
             raise refused(50024)
-        if starter.id in self.scene.channels:
+        if starter.id in self.state.channels:
             raise refused(160004)
-        return self.scene.open_thread(channel, call.json["name"], self.scene.bot, starter=starter).json()
+        return self.state.open_thread(channel, call.json["name"], self.state.bot, starter=starter).json()
 
     def join_thread(self, call: Call) -> None:
         thread = self._channel(call)
         if not thread.is_thread:
             raise refused(50024)
-        self.scene.join_thread(thread, self.scene.bot)
+        self.state.join_thread(thread, self.state.bot)
 
     def get_active_threads(self, call: Call) -> Json:
-        guild = self.scene.guilds.get(as_id("guild_id", call.ids["guild_id"]))
+        guild = self.state.guilds.get(as_id("guild_id", call.ids["guild_id"]))
         if guild is None:
             raise refused(10004)
         threads = [t.json() for t in guild.threads() if t.seen_by_bot() and not t.archived]
@@ -176,24 +176,24 @@ class ChannelRoutes:
 
     def get_file(self, call: Call) -> Attachment:
         """An attachment's address is signed and expires."""
-        file = self.scene.files.get(as_id("file_id", call.ids["file_id"]))
-        if file is None or int(call.query.get("ex", "0"), 16) < self.scene.clock.now():
+        file = self.state.files.get(as_id("file_id", call.ids["file_id"]))
+        if file is None or int(call.query.get("ex", "0"), 16) < self.state.clock.now():
             raise plain(404, "Not Found")
         return file
 
     def _channel(self, call: Call, permission: May = May.VIEW) -> Channel:
-        channel = self.scene.channels.get(as_id("channel_id", call.ids["channel_id"]))
+        channel = self.state.channels.get(as_id("channel_id", call.ids["channel_id"]))
         if channel is None:
             raise refused(10003)
         if not channel.seen_by_bot():
             raise refused(50001)
-        if not channel.may(self.scene.bot, permission):
+        if not channel.may(self.state.bot, permission):
             raise refused(50013)
         return channel
 
     def _message(self, call: Call) -> Message:
         channel = self._channel(call)
-        message = self.scene.messages.get(as_id("message_id", call.ids["message_id"]))
+        message = self.state.messages.get(as_id("message_id", call.ids["message_id"]))
         if message is None or message.channel is not channel or message.deleted or message.only_for:
             raise refused(10008)
         return message
@@ -201,7 +201,7 @@ class ChannelRoutes:
     def _check_may_write(self, channel: Channel) -> None:
         if channel.recipient is not None:
             self._check_may_dm(channel.recipient)
-        if not channel.may_write(self.scene.bot):
+        if not channel.may_write(self.state.bot):
             raise refused(50013)
         if channel.archived and channel.locked:
             raise refused(50083)
@@ -209,15 +209,15 @@ class ChannelRoutes:
     def _check_may_dm(self, user: User) -> None:
         if user.refuses_dms or user.bot:
             raise refused(50007)
-        if not self.scene.shares_guild_with_bot(user):
+        if not self.state.shares_guild_with_bot(user):
             raise refused(50278)
 
     def _replied_to(self, channel: Channel, reference: Json | None) -> Message | None:
         if not reference or reference.get("message_id") is None:
             return None
-        quoted = self.scene.messages.get(as_id("message_reference.message_id", reference["message_id"]))
+        quoted = self.state.messages.get(as_id("message_reference.message_id", reference["message_id"]))
         if quoted is not None and quoted.channel is channel and not quoted.deleted and not quoted.only_for:
-            if not channel.may(self.scene.bot, May.READ_HISTORY):
+            if not channel.may(self.state.bot, May.READ_HISTORY):
                 raise refused(160002)
             if quoted.type in SYSTEM:
                 message = "Cannot reply to a system message"
@@ -260,7 +260,7 @@ def described(body: Json, files: dict[int, Upload]) -> list[Upload]:
 
 
 def edit_with(
-    scene: DiscordState, message: Message, body: Json, files: dict[int, Upload], form: Form, *, default: Json
+    state: DiscordState, message: Message, body: Json, files: dict[int, Upload], form: Form, *, default: Json
 ) -> None:
     """Changes what the body names and leaves the rest. Raises Refused."""
     kept = frozenset(str(file.id) for file in message.attachments)
@@ -271,8 +271,8 @@ def edit_with(
     if "attachments" in body or files:
         listed = {str(entry.get("id")) for entry in body.get("attachments") or []}
         old = [f for f in message.attachments if "attachments" not in body or str(f.id) in listed]
-        changes["attachments"] = old + [scene.store(message.channel, u) for u in described(body, files)]
+        changes["attachments"] = old + [state.store(message.channel, u) for u in described(body, files)]
     after = {name: changes.get(name, getattr(message, name)) for name in ("content", "embeds", "attachments")}
     if not (after["content"].strip() or after["embeds"] or after["attachments"]):
         raise refused(50006)
-    scene.edit(message, allowed=allowed_in(body, default), **changes)
+    state.edit(message, allowed=allowed_in(body, default), **changes)

@@ -22,8 +22,8 @@ MAX_SIZE = 8000
 class Commands:
     """`writes`: how often the bot has changed them."""
 
-    def __init__(self, scene: DiscordState) -> None:
-        self.scene = scene
+    def __init__(self, state: DiscordState) -> None:
+        self.state = state
         self.writes = 0
         self._global: dict[str, Json] = {}
         self._guilds: dict[int, dict[str, Json]] = {}
@@ -88,10 +88,10 @@ class Commands:
         return self._global if guild is None else self._guilds.setdefault(guild, {})
 
     def _shelf_for(self, call: Call) -> dict[str, Json]:
-        if as_id("application_id", call.ids["application_id"]) != self.scene.bot.id:
+        if as_id("application_id", call.ids["application_id"]) != self.state.bot.id:
             raise Refused(403, 20012, "You are not authorized to perform this action on this application")
         guild = call.ids.get("guild_id")
-        if guild is not None and int(guild) not in self.scene.guilds:
+        if guild is not None and int(guild) not in self.state.guilds:
             raise refused(50001)
         return self._shelf(None if guild is None else int(guild))
 
@@ -105,9 +105,9 @@ class Commands:
         self.writes += 1
         permissions = wanted.get("default_member_permissions")
         command: Json = {
-            "id": old["id"] if old else str(self.scene.new_id()),
-            "application_id": str(self.scene.bot.id),
-            "version": str(self.scene.new_id()),
+            "id": old["id"] if old else str(self.state.new_id()),
+            "application_id": str(self.state.bot.id),
+            "version": str(self.state.new_id()),
             "type": wanted.get("type", CHAT_INPUT),
             "name": wanted["name"],
             "description": wanted.get("description", ""),

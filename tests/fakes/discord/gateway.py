@@ -19,9 +19,9 @@ KNOWN_INTENTS = (1 << 26) - 1
 
 
 class Gateway:
-    def __init__(self, scene: DiscordState, *, token: str, granted: Intent) -> None:
+    def __init__(self, state: DiscordState, *, token: str, granted: Intent) -> None:
         """`granted`: the privileged intents switched on for the application."""
-        self.scene = scene
+        self.state = state
         self.token = token
         self.granted = granted
         self.heartbeat_interval = 41.25
@@ -39,7 +39,7 @@ class Gateway:
         self.connections: list[Connection] = []
         self._unreachable = False
         self._held_back: set[int] = set()
-        scene.tell = self.tell
+        state.tell = self.tell
 
     def tell(self, event: str, intent: Intent | None, payload: Callable[[bool], Json]) -> None:
         for session in self.sessions:
@@ -104,7 +104,7 @@ class Gateway:
 
     def arrive(self, guild: Guild) -> None:
         self._held_back.discard(guild.id)
-        self.tell("GUILD_CREATE", Intent.GUILDS, lambda _: self.scene.guild_json(guild))
+        self.tell("GUILD_CREATE", Intent.GUILDS, lambda _: self.state.guild_json(guild))
 
     def ask_for_heartbeat(self) -> None:
         self._send_all({"op": 1, "d": None})
@@ -120,7 +120,7 @@ class Gateway:
                 f"{self.heartbeats} heartbeats, closed by the client with {self.client_closes}"
             )
 
-        await self.scene.until(condition, otherwise=describe)
+        await self.state.until(condition, otherwise=describe)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         if self._unreachable:
@@ -150,7 +150,7 @@ class Gateway:
             said_goodbye = not connection.hung_up and connection.socket.close_code in (1000, 1001)
             if said_goodbye and session in self.sessions:
                 self.sessions.remove(session)
-        self.scene.watch.changed()
+        self.state.watch.changed()
         await connection.end()
 
     async def _listen(self, connection: Connection) -> None:
@@ -187,7 +187,7 @@ class Gateway:
         if op not in (1, 2, 6) and connection.session is None:
             raise Close(4003)
         handlers[op](connection, data)
-        self.scene.watch.changed()
+        self.state.watch.changed()
         return int(op)
 
     def _heartbeat(self, connection: Connection, sequence: Any) -> None:
@@ -207,7 +207,7 @@ class Gateway:
             raise Close(4013)
         if intents & PRIVILEGED & ~self.granted:
             raise Close(4014)
-        now = self.scene.clock.now()
+        now = self.state.clock.now()
         hasty = bool(self.identifies) and now - self.identifies[-1] < self.identify_interval
         self.identifies.append(now)
         if hasty:
@@ -223,8 +223,8 @@ class Gateway:
             raise Close(4004)
 
     def _greet(self, session: Session) -> None:
-        guilds = list(self.scene.guilds.values()) if Intent.GUILDS in session.intents else []
-        bot = self.scene.bot
+        guilds = list(self.state.guilds.values()) if Intent.GUILDS in session.intents else []
+        bot = self.state.bot
         ready: Json = {
             "v": 10,
             "user": {**bot.json(), "mfa_enabled": False, "verified": True, "email": None, "flags": 0},
@@ -237,7 +237,7 @@ class Gateway:
         session.dispatch("READY", ready)
         for guild in guilds:
             if guild.id not in self._held_back:
-                session.dispatch("GUILD_CREATE", self.scene.guild_json(guild))
+                session.dispatch("GUILD_CREATE", self.state.guild_json(guild))
 
     @property
     def application_flags(self) -> int:
@@ -271,7 +271,7 @@ class Gateway:
 
     def _request_members(self, connection: Connection, data: Json) -> None:
         assert connection.session is not None
-        guild = self.scene.guilds[int(data["guild_id"])]
+        guild = self.state.guilds[int(data["guild_id"])]
         wanted = {int(user) for user in _as_list(data.get("user_ids"))}
         if data.get("query") == "" and not data.get("limit") and Intent.GUILD_MEMBERS not in self.granted:
             raise Close(4014)

@@ -70,12 +70,12 @@ class Interaction:
         def describe() -> str:
             return f"interaction {self.data} answered with type {self.answered_with}: {self.replies}"
 
-        await self.channel.scene.until(condition, otherwise=describe)
+        await self.channel.state.until(condition, otherwise=describe)
 
 
 class Interactions:
-    def __init__(self, scene: DiscordState) -> None:
-        self.scene = scene
+    def __init__(self, state: DiscordState) -> None:
+        self.state = state
         self.all: list[Interaction] = []
 
     def begin(
@@ -89,15 +89,15 @@ class Interactions:
         odd: Json | None = None,
     ) -> Interaction:
         """`odd`: fields of the event that are not as usual."""
-        now = self.scene.clock.now()
-        interaction = Interaction(self.scene.new_id(), kind, person, channel, data, now, message)
+        now = self.state.clock.now()
+        interaction = Interaction(self.state.new_id(), kind, person, channel, data, now, message)
         self.all.append(interaction)
         payload = {**self._event(interaction), **(odd or {})}
-        self.scene.tell("INTERACTION_CREATE", None, lambda _: payload)
+        self.state.tell("INTERACTION_CREATE", None, lambda _: payload)
         return interaction
 
     def _event(self, interaction: Interaction) -> Json:
-        channel, person, bot = interaction.channel, interaction.person, self.scene.bot
+        channel, person, bot = interaction.channel, interaction.person, self.state.bot
         event: Json = {
             "id": str(interaction.id),
             "application_id": str(bot.id),
@@ -149,8 +149,8 @@ class Interactions:
                 assert interaction.message is not None
                 self._edit(interaction.message, data, call, Form("data"))
         interaction.answered_with = kind
-        interaction.answered_after = self.scene.clock.now() - interaction.created_at
-        self.scene.watch.changed()
+        interaction.answered_after = self.state.clock.now() - interaction.created_at
+        self.state.watch.changed()
         return self._response(interaction) if call.query.get("with_response") in ("1", "true") else None
 
     def _awaiting(self, call: Call) -> Interaction:
@@ -159,7 +159,7 @@ class Interactions:
             raise refused(10062)
         if interaction.answered:
             raise refused(40060)
-        if self.scene.clock.now() - interaction.created_at > ANSWER_WITHIN:
+        if self.state.clock.now() - interaction.created_at > ANSWER_WITHIN:
             raise refused(10062)
         return interaction
 
@@ -190,7 +190,7 @@ class Interactions:
             return original.json()
         message = self._post(interaction, call.json, call, Form())
         interaction.followups.append(message)
-        self.scene.watch.changed()
+        self.state.watch.changed()
         return message.json()
 
     def get_reply(self, call: Call) -> Json:
@@ -202,13 +202,13 @@ class Interactions:
         return message.json()
 
     def delete_reply(self, call: Call) -> None:
-        self.scene.delete(self._reply(call))
+        self.state.delete(self._reply(call))
 
     def _by_token(self, call: Call) -> Interaction:
         interaction = next((i for i in self.all if i.token == call.ids["token"]), None)
-        if interaction is None or call.ids["application_id"] != str(self.scene.bot.id):
+        if interaction is None or call.ids["application_id"] != str(self.state.bot.id):
             raise refused(10015)
-        if self.scene.clock.now() - interaction.created_at > TOKEN_LIVES:
+        if self.state.clock.now() - interaction.created_at > TOKEN_LIVES:
             raise refused(50027)
         if not interaction.answered:
             raise refused(10015)
@@ -252,20 +252,20 @@ class Interactions:
             "user": interaction.person.json(),
             "authorizing_integration_owners": {},
         }
-        return self.scene.post(
+        return self.state.post(
             interaction.channel,
-            self.scene.bot,
+            self.state.bot,
             content,
             type=Type.CHAT_INPUT_COMMAND if interaction.kind == COMMAND else Type.DEFAULT,
             flags=flags,
             only_for=interaction.person if Flag.EPHEMERAL in flags else None,
-            webhook_id=self.scene.bot.id,
+            webhook_id=self.state.bot.id,
             interaction=metadata,
             **fields,
         )
 
     def _edit(self, message: Message, body: Json, call: Call, form: Form) -> None:
-        edit_with(self.scene, message, body, call.files, form, default=ONLY_USERS)
+        edit_with(self.state, message, body, call.files, form, default=ONLY_USERS)
 
 
 def pressable(message: Message, label: str) -> Json:

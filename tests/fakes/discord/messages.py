@@ -119,8 +119,8 @@ class Message:
     most_edits_in_flight: int = 0
 
     def __repr__(self) -> str:
-        state = [name for name in ("edited", "deleted", "thinking") if getattr(self, name)]
-        return f"<Message {self.id} {self.author.name}: {self.content!r} {' '.join(state)}>"
+        labels = [name for name in ("edited", "deleted", "thinking") if getattr(self, name)]
+        return f"<Message {self.id} {self.author.name}: {self.content!r} {' '.join(labels)}>"
 
     @property
     def edited(self) -> bool:
@@ -146,7 +146,7 @@ class Message:
 
     def readable_by_bot(self, *, has_content_intent: bool) -> bool:
         """Without the intent the bot reads its own, direct messages, and those that mention it."""
-        bot = self.channel.scene.bot
+        bot = self.channel.state.bot
         return (
             has_content_intent
             or self.author is bot
@@ -222,7 +222,7 @@ class Message:
             "emoji": {"id": None, "name": emoji},
             "count": len(users),
             "count_details": {"burst": 0, "normal": len(users)},
-            "me": self.channel.scene.bot in users,
+            "me": self.channel.state.bot in users,
             "me_burst": False,
             "burst_colors": [],
         }

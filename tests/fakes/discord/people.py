@@ -39,7 +39,7 @@ class Person(User):
     def __init__(self, server: FakeDiscord, snowflake: int, name: str, *, bot: bool = False) -> None:
         super().__init__(snowflake, name, bot)
         self._server = server
-        self._scene = server.scene
+        self._scene = server.state
 
     def dm(self) -> Channel:
         return self._scene.open_dm(self)
@@ -227,10 +227,10 @@ class Webhook:
     def __init__(self, server: FakeDiscord, channel: Channel, name: str) -> None:
         self._server = server
         self._channel = channel
-        self._author = User(server.scene.new_id(), name, bot=True)
+        self._author = User(server.state.new_id(), name, bot=True)
 
     async def says(self, text: str) -> Message:
-        scene = self._server.scene
-        message = scene.post(self._channel, self._author, text, webhook_id=self._author.id)
+        state = self._server.state
+        message = state.post(self._channel, self._author, text, webhook_id=self._author.id)
         await self._server.gateway.flush()
         return message

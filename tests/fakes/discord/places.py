@@ -120,24 +120,24 @@ class Member:
 
 
 class Guild:
-    def __init__(self, scene: DiscordState, snowflake: int, name: str, owner: User) -> None:
+    def __init__(self, state: DiscordState, snowflake: int, name: str, owner: User) -> None:
         self.id = snowflake
         self.name = name
         self.owner = owner
-        self.scene = scene
+        self.state = state
         everyone = Role(snowflake, "@everyone", ORDINARY)
         self.roles: dict[int, Role] = {everyone.id: everyone}
         self.members: dict[int, Member] = {}
         self.channels: list[Channel] = []
 
     def add_channel(self, name: str) -> Channel:
-        return self.scene.add_channel(self, name)
+        return self.state.add_channel(self, name)
 
     def add_role(self, name: str, *, permissions: May = NOTHING, mentionable: bool = False) -> Role:
-        return self.scene.add_role(self, Role(self.scene.new_id(), name, permissions, mentionable))
+        return self.state.add_role(self, Role(self.state.new_id(), name, permissions, mentionable))
 
     def add_member(self, user: User, *roles: Role, nick: str | None = None) -> Member:
-        return self.scene.add_member(self, Member(user, list(roles), nick))
+        return self.state.add_member(self, Member(user, list(roles), nick))
 
     def threads(self) -> list[Channel]:
         return [channel for channel in self.channels if channel.is_thread]
@@ -183,7 +183,7 @@ class Channel:
 
     def __init__(
         self,
-        scene: DiscordState,
+        state: DiscordState,
         snowflake: int,
         kind: Kind,
         name: str,
@@ -193,7 +193,7 @@ class Channel:
         owner: User | None = None,
         recipient: User | None = None,
     ) -> None:
-        self.scene = scene
+        self.state = state
         self.id = snowflake
         self.kind = kind
         self.name = name
@@ -227,7 +227,7 @@ class Channel:
     @property
     def answers(self) -> list[Message]:
         """The bot's messages that can be seen now."""
-        return [message for message in self.messages if message.author is self.scene.bot]
+        return [message for message in self.messages if message.author is self.state.bot]
 
     @property
     def texts(self) -> list[str]:
@@ -243,7 +243,7 @@ class Channel:
     ) -> Message:
         """Until the bot has a message like that here (a "thinking…" does not count)."""
         return await self.message(
-            lambda m: m.author is self.scene.bot and not m.thinking and wanted(m), within=within
+            lambda m: m.author is self.state.bot and not m.thinking and wanted(m), within=within
         )
 
     async def typed(self, count: int = 1, *, within: float = PATIENCE) -> None:
@@ -251,7 +251,7 @@ class Channel:
         await self.until(lambda: len(self.typings) >= count, within=within)
 
     async def until(self, condition: Callable[[], bool], *, within: float = PATIENCE) -> None:
-        await self.scene.until(condition, within=within, otherwise=self.describe)
+        await self.state.until(condition, within=within, otherwise=self.describe)
 
     def describe(self) -> str:
         return f"{self!r} shows:\n" + "\n".join(f"  {message!r}" for message in self.messages)
@@ -259,13 +259,13 @@ class Channel:
     def thread(self, name: str, *, owner: User | None = None) -> Channel:
         """Somebody opens a thread here (the guild's owner unless told)."""
         assert self.guild is not None, "only a guild's channel has threads"
-        return self.scene.open_thread(self, name, owner or self.guild.owner)
+        return self.state.open_thread(self, name, owner or self.guild.owner)
 
     def forbid(self, who: User | Role, *what: May) -> None:
         """An overwrite: who loses these permissions here."""
         for permission in what:
             self.denied[who.id] = self.denied.get(who.id, NOTHING) | permission
-        self.scene.channel_changed(self)
+        self.state.channel_changed(self)
 
     def may(self, user: User, permission: May) -> bool:
         return permission in self.permissions(user)
@@ -297,16 +297,16 @@ class Channel:
         return self.guild is not None and self.may(user, May.PING_ALL)
 
     def seen_by_bot(self) -> bool:
-        return self.may(self.scene.bot, May.VIEW)
+        return self.may(self.state.bot, May.VIEW)
 
     def roles_named(self, ids: Iterable[int]) -> list[Role]:
         roles = {} if self.guild is None else self.guild.roles
         return [roles[role] for role in ids if role in roles]
 
     def users_named(self, ids: Iterable[int]) -> list[User]:
-        users = [self.scene.users[user] for user in ids if user in self.scene.users]
+        users = [self.state.users[user] for user in ids if user in self.state.users]
         return (
-            users if self.guild is not None else [u for u in users if u in (self.recipient, self.scene.bot)]
+            users if self.guild is not None else [u for u in users if u in (self.recipient, self.state.bot)]
         )
 
     def json(self) -> Json:

@@ -25,12 +25,12 @@ Act = Callable[[Call], Answer]
 class Rest:
     """`calls` has every request in order of arrival."""
 
-    def __init__(self, scene: DiscordState, *, token: str) -> None:
-        self.scene = scene
+    def __init__(self, state: DiscordState, *, token: str) -> None:
+        self.state = state
         self.token = token
         self.calls: list[Call] = []
         self.faults = Faults()
-        self.limits = Limits(scene.clock)
+        self.limits = Limits(state.clock)
 
     def add(
         self, app: web.Application, verb: str, method: str, path: str, act: Act, *, auth: bool = True
@@ -50,7 +50,7 @@ class Rest:
 
     async def _answer(self, request: web.Request, verb: str, act: Act, auth: bool) -> web.StreamResponse:
         call = await self._record(request, verb)
-        with _in_flight(self.scene, call):
+        with _in_flight(self.state, call):
             return await self._answer_call(request, call, act, auth)
 
     async def _answer_call(
@@ -107,16 +107,16 @@ class Rest:
             dict(request.query),
             body,
             files,
-            self.scene.clock.now(),
+            self.state.clock.now(),
             request.headers.get("Authorization", "").removeprefix("Bot "),
         )
         self.calls.append(call)
-        self.scene.watch.changed()
+        self.state.watch.changed()
         return call
 
     def _respond(self, call: Call, status: int, answer: Answer, headers: dict[str, str]) -> web.Response:
         call.status, call.answer = status, answer
-        self.scene.watch.changed()
+        self.state.watch.changed()
         headers = {**headers, "Via": "1.1 google"}
         if status == 204:
             return web.Response(status=204, headers=headers)
@@ -128,11 +128,11 @@ class Rest:
 
 
 @contextlib.contextmanager
-def _in_flight(scene: DiscordState, call: Call) -> Iterator[None]:
+def _in_flight(state: DiscordState, call: Call) -> Iterator[None]:
     """Counts how many edits of one message are on their way at the same time."""
     message = None
     if call.verb == "edit_message" and call.ids["message_id"].isdecimal():
-        message = scene.messages.get(int(call.ids["message_id"]))
+        message = state.messages.get(int(call.ids["message_id"]))
     if message is None:
         yield
         return

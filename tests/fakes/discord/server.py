@@ -92,24 +92,24 @@ class FakeDiscord:
         """`intents`: the privileged ones switched on for the application."""
         self.token = token
         self.clock = clock or Clock()
-        self.scene = DiscordState(self.clock)
-        self.gateway = Gateway(self.scene, token=token, granted=intents)
-        self.commands = Commands(self.scene)
-        self.interactions = Interactions(self.scene)
-        self.guild = self.scene.add_guild("Workshop")
+        self.state = DiscordState(self.clock)
+        self.gateway = Gateway(self.state, token=token, granted=intents)
+        self.commands = Commands(self.state)
+        self.interactions = Interactions(self.state)
+        self.guild = self.state.add_guild("Workshop")
         self.general = self.guild.add_channel("general")
-        self._rest = Rest(self.scene, token=token)
-        self._application = ApplicationRoutes(self.scene, self.gateway)
-        self._channel_routes = ChannelRoutes(self.scene, granted=intents)
+        self._rest = Rest(self.state, token=token)
+        self._application = ApplicationRoutes(self.state, self.gateway)
+        self._channel_routes = ChannelRoutes(self.state, granted=intents)
 
     @property
     def bot(self) -> User:
-        return self.scene.bot
+        return self.state.bot
 
     @property
     def channels(self) -> Channels:
         """By id or name; direct chats are named "@Ada"."""
-        return self.scene.channels
+        return self.state.channels
 
     @property
     def calls(self) -> list[Call]:
@@ -126,17 +126,17 @@ class FakeDiscord:
 
     def pings(self) -> Sequence[Message]:
         """The bot's messages that notified somebody; `Message.pinged` says whom."""
-        return self.scene.pings()
+        return self.state.pings()
 
     def person(self, name: str, *, guild: Guild | None = None, outsider: bool = False) -> Person:
         """A member of that guild (`server.guild` unless told), or of none that the bot is in."""
-        return self._join(Person(self, self.scene.new_id(), name), guild, outsider)
+        return self._join(Person(self, self.state.new_id(), name), guild, outsider)
 
     def other_bot(self, name: str, *, guild: Guild | None = None) -> Person:
-        return self._join(Person(self, self.scene.new_id(), name, bot=True), guild, False)
+        return self._join(Person(self, self.state.new_id(), name, bot=True), guild, False)
 
     def _join(self, person: Person, guild: Guild | None, outsider: bool) -> Person:
-        self.scene.add_user(person)
+        self.state.add_user(person)
         if not outsider:
             (guild or self.guild).add_member(person)
         return person
@@ -145,7 +145,7 @@ class FakeDiscord:
         return Webhook(self, channel, name)
 
     def add_guild(self, name: str) -> Guild:
-        return self.scene.add_guild(name)
+        return self.state.add_guild(name)
 
     def fail_next(
         self,
@@ -182,12 +182,12 @@ class FakeDiscord:
         def describe() -> str:
             return f"there were: {[f'{call.verb} {call.status}' for call in self.calls]}"
 
-        await self.scene.until(lambda: len(found()) >= count, otherwise=describe)
+        await self.state.until(lambda: len(found()) >= count, otherwise=describe)
         return found()[count - 1]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Until something about this server has come true."""
-        await self.scene.until(condition)
+        await self.state.until(condition)
 
     @property
     def api_base(self) -> str:
@@ -206,7 +206,7 @@ class FakeDiscord:
         self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await self._site.start()
         self.port: int = self._runner.addresses[0][1]
-        self.scene.files_url = f"http://127.0.0.1:{self.port}"
+        self.state.files_url = f"http://127.0.0.1:{self.port}"
         self._application.gateway_url = self.gateway_url
         self.gateway.resume_url = f"{self.gateway_url}resume"
         return self

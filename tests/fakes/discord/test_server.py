@@ -113,7 +113,7 @@ async def test_a_persons_reply_quotes_and_mentions_the_bot(server: FakeDiscord, 
     """The bot hears what was replied to, and that it is meant."""
     sent = await bot.channel(server.general.id).send("The answer is 42.")
     ada = server.person("Ada")
-    await ada.says("Why?", channel=server.general, reply_to=server.scene.messages[sent.id])
+    await ada.says("Why?", channel=server.general, reply_to=server.state.messages[sent.id])
     heard = await bot.hears("Why?")
     assert heard.reference is not None
     assert isinstance(heard.reference.resolved, discord.Message)

@@ -22,7 +22,7 @@ _PLAIN_SCOPES = frozenset(("default", "all_private_chats", "all_group_chats", "a
 _CHAT_SCOPES = frozenset(("chat", "chat_administrators", "chat_member"))
 
 
-def get_me(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+def get_me(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
     return bot.user.json() | {
         "can_join_groups": True,
         "can_read_all_group_messages": bot.reads_everything,
@@ -32,7 +32,7 @@ def get_me(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[
     }
 
 
-async def get_updates(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> list[Update]:
+async def get_updates(state: TelegramState, bot: BotAccount, arguments: Arguments) -> list[Update]:
     limit = arguments.integer("limit", 100)
     bot.updates.allow(arguments.items("allowed_updates"))
     return await bot.updates.take(
@@ -40,10 +40,10 @@ async def get_updates(scene: TelegramState, bot: BotAccount, arguments: Argument
     )
 
 
-def set_webhook(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+def set_webhook(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
     url = arguments.text("url")
     if not url:
-        return delete_webhook(scene, bot, arguments)
+        return delete_webhook(state, bot, arguments)
     _check_webhook(url)
     secret = arguments.text("secret_token")
     if len(secret) > 256:
@@ -71,7 +71,7 @@ def _check_webhook(url: str) -> None:
         )
 
 
-def delete_webhook(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+def delete_webhook(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
     _maybe_drop(bot, arguments)
     if bot.updates.webhook is not None:
         bot.updates.set_webhook(None)
@@ -83,7 +83,7 @@ def _maybe_drop(bot: BotAccount, arguments: Arguments) -> None:
         bot.updates.drop_pending()
 
 
-def get_webhook_info(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+def get_webhook_info(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
     hook, allowed = bot.updates.webhook, bot.updates.allowed
     body: dict[str, Any] = {
         "url": hook.url if hook else "",
@@ -99,8 +99,8 @@ def get_webhook_info(scene: TelegramState, bot: BotAccount, arguments: Arguments
     return body
 
 
-def set_my_commands(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
-    where = _scope(scene, bot, arguments)
+def set_my_commands(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+    where = _scope(state, bot, arguments)
     commands = arguments.items("commands") or []
     if len(commands) > MAX_COMMANDS:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
@@ -127,22 +127,22 @@ def _check_command(command: Any) -> None:
         raise bad_request("command description length must not exceed 256")
 
 
-def get_my_commands(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> list[dict[str, str]]:
-    return bot.commands.get(_scope(scene, bot, arguments), [])
+def get_my_commands(state: TelegramState, bot: BotAccount, arguments: Arguments) -> list[dict[str, str]]:
+    return bot.commands.get(_scope(state, bot, arguments), [])
 
 
-def delete_my_commands(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
-    bot.commands.pop(_scope(scene, bot, arguments), None)
+def delete_my_commands(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+    bot.commands.pop(_scope(state, bot, arguments), None)
     return True
 
 
-def _scope(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> tuple[str, str]:
+def _scope(state: TelegramState, bot: BotAccount, arguments: Arguments) -> tuple[str, str]:
     scope = arguments.item("scope") or {"type": "default"}
     kind, language = scope.get("type"), arguments.text("language_code")
     if not _LANGUAGE.fullmatch(language):
         raise bad_request("LANG_CODE_INVALID")
     if kind in _CHAT_SCOPES:
-        chat = scene.reach(bot, scope.get("chat_id"))
+        chat = state.reach(bot, scope.get("chat_id"))
         if kind == "chat_member" and scope.get("user_id") not in (chat.members or {chat.id: ""}):
             raise bad_request("user not found")
     elif kind not in _PLAIN_SCOPES:
@@ -154,8 +154,8 @@ def scope_key(scope: dict[str, Any]) -> str:
     return json.dumps(scope, sort_keys=True, separators=(",", ":"))
 
 
-def get_chat(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    chat = scene.reach(bot, arguments.values.get("chat_id"))
+def get_chat(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    chat = state.reach(bot, arguments.values.get("chat_id"))
     gifts = dict.fromkeys(
         (
             "unlimited_gifts",
@@ -169,9 +169,9 @@ def get_chat(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dic
     return chat.json() | {"accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
 
 
-def get_chat_member(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    chat = scene.reach(bot, arguments.values.get("chat_id"))
-    user = scene.users.get(arguments.integer("user_id"))
+def get_chat_member(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    chat = state.reach(bot, arguments.values.get("chat_id"))
+    user = state.users.get(arguments.integer("user_id"))
     if user is None:
         raise bad_request("invalid user_id specified")
     if chat.kind == "private":
@@ -179,16 +179,16 @@ def get_chat_member(scene: TelegramState, bot: BotAccount, arguments: Arguments)
     return membership(user, chat.members.get(user.id, "left"))
 
 
-def leave_chat(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
-    chat = scene.reach(bot, arguments.values.get("chat_id"))
+def leave_chat(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+    chat = state.reach(bot, arguments.values.get("chat_id"))
     if chat.kind == "private":
         raise bad_request("chat member status can't be changed in private chats")
     before, chat.members[bot.id] = chat.members[bot.id], "left"
-    scene.tell_standing(chat, bot, before, "left")
+    state.tell_standing(chat, bot, before, "left")
     return True
 
 
-def end_session(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+def end_session(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
     return True
 
 

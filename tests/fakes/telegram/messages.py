@@ -29,33 +29,33 @@ _NOT_MODIFIED = (
 )
 
 
-def send_message(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    chat = scene.reach(bot, arguments.values.get("chat_id"))
-    return _send(scene, bot, chat, arguments, message_text(arguments))
+def send_message(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    chat = state.reach(bot, arguments.values.get("chat_id"))
+    return _send(state, bot, chat, arguments, message_text(arguments))
 
 
-def send_document(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    return _send_file(scene, bot, arguments, "document")
+def send_document(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    return _send_file(state, bot, arguments, "document")
 
 
-def send_photo(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    return _send_file(scene, bot, arguments, "photo")
+def send_photo(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    return _send_file(state, bot, arguments, "photo")
 
 
-def _send_file(scene: TelegramState, bot: BotAccount, arguments: Arguments, field: str) -> dict[str, Any]:
-    chat = scene.reach(bot, arguments.values.get("chat_id"))
+def _send_file(state: TelegramState, bot: BotAccount, arguments: Arguments, field: str) -> dict[str, Any]:
+    chat = state.reach(bot, arguments.values.get("chat_id"))
     caption = message_caption(arguments)
-    attachment = sent_file(scene.files, arguments, field)
-    return _send(scene, bot, chat, arguments, caption, attachment=attachment)
+    attachment = sent_file(state.files, arguments, field)
+    return _send(state, bot, chat, arguments, caption, attachment=attachment)
 
 
 def _send(
-    scene: TelegramState, bot: BotAccount, chat: Chat, arguments: Arguments, content: Formatted, **fields: Any
+    state: TelegramState, bot: BotAccount, chat: Chat, arguments: Arguments, content: Formatted, **fields: Any
 ) -> dict[str, Any]:
     keyboard = inline_keyboard(arguments)
     thread = _thread(chat, arguments)
     reply_to, quote = _reply(chat, arguments)
-    _pay(scene, bot, chat)
+    _pay(state, bot, chat)
     message = chat.post(
         bot.user,
         content,
@@ -68,8 +68,8 @@ def _send(
     return message.json()
 
 
-def _pay(scene: TelegramState, bot: BotAccount, chat: Chat) -> None:
-    scene.limits.spend(bot.id, chat.id, in_group=chat.kind != "private")
+def _pay(state: TelegramState, bot: BotAccount, chat: Chat) -> None:
+    state.limits.spend(bot.id, chat.id, in_group=chat.kind != "private")
 
 
 def _thread(chat: Chat, arguments: Arguments) -> int | None:
@@ -106,41 +106,41 @@ def _reply(chat: Chat, arguments: Arguments) -> tuple[Message | None, dict[str, 
     return message, {"text": quoted, "position": units(message.text.partition(quoted)[0]), "is_manual": True}
 
 
-def edit_message_text(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    message = _own_message(scene, bot, arguments)
+def edit_message_text(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    message = _own_message(state, bot, arguments)
     content = message_text(arguments)
     if message.attachment is not None:
         raise bad_request("there is no text in the message to edit")
-    return _edit(scene, bot, message, content, arguments)
+    return _edit(state, bot, message, content, arguments)
 
 
-def edit_message_caption(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    message = _own_message(scene, bot, arguments)
+def edit_message_caption(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    message = _own_message(state, bot, arguments)
     content = message_caption(arguments)
     if message.attachment is None:
         raise bad_request("there is no caption in the message to edit")
-    return _edit(scene, bot, message, content, arguments)
+    return _edit(state, bot, message, content, arguments)
 
 
-def edit_message_reply_markup(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
-    message = _own_message(scene, bot, arguments)
-    return _edit(scene, bot, message, Formatted(message.text, message.entities), arguments)
+def edit_message_reply_markup(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+    message = _own_message(state, bot, arguments)
+    return _edit(state, bot, message, Formatted(message.text, message.entities), arguments)
 
 
 def _edit(
-    scene: TelegramState, bot: BotAccount, message: Message, content: Formatted, arguments: Arguments
+    state: TelegramState, bot: BotAccount, message: Message, content: Formatted, arguments: Arguments
 ) -> dict[str, Any]:
     """An edit that names no keyboard takes the old one away."""
     keyboard = inline_keyboard(arguments)
     if (message.text, message.entities, message.keyboard) == (content.text, content.entities, keyboard):
         raise bad_request(_NOT_MODIFIED)
-    _pay(scene, bot, message.chat)
+    _pay(state, bot, message.chat)
     message.chat.edit(message, content, keyboard)
     return message.json()
 
 
-def _own_message(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> Message:
-    _, message = _named_message(scene, bot, arguments)
+def _own_message(state: TelegramState, bot: BotAccount, arguments: Arguments) -> Message:
+    _, message = _named_message(state, bot, arguments)
     if message is None:
         raise bad_request("message to edit not found")
     if message.sender.id != bot.id:
@@ -149,17 +149,17 @@ def _own_message(scene: TelegramState, bot: BotAccount, arguments: Arguments) ->
 
 
 def _named_message(
-    scene: TelegramState, bot: BotAccount, arguments: Arguments
+    state: TelegramState, bot: BotAccount, arguments: Arguments
 ) -> tuple[Chat, Message | None]:
-    chat = scene.reach(bot, arguments.values.get("chat_id"))
+    chat = state.reach(bot, arguments.values.get("chat_id"))
     message_id = arguments.integer("message_id")
     if not message_id:
         raise bad_request("message identifier is not specified")
     return chat, chat.find(message_id)
 
 
-def delete_message(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
-    chat, message = _named_message(scene, bot, arguments)
+def delete_message(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+    chat, message = _named_message(state, bot, arguments)
     if message is None:
         raise bad_request("message to delete not found")
     foreign = message.sender.id != bot.id and chat.kind != "private"
@@ -171,8 +171,8 @@ def delete_message(scene: TelegramState, bot: BotAccount, arguments: Arguments) 
     return True
 
 
-def send_chat_action(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
-    chat = scene.reach(bot, arguments.values.get("chat_id"))
+def send_chat_action(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+    chat = state.reach(bot, arguments.values.get("chat_id"))
     action = arguments.text("action")
     if action not in _ACTIONS:
         raise bad_request("wrong parameter action in request")
@@ -183,8 +183,8 @@ def send_chat_action(scene: TelegramState, bot: BotAccount, arguments: Arguments
     return True
 
 
-def set_message_reaction(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
-    chat, message = _named_message(scene, bot, arguments)
+def set_message_reaction(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+    chat, message = _named_message(state, bot, arguments)
     if message is None:
         raise bad_request("message to react not found")
     reactions = arguments.items("reaction") or []
@@ -198,21 +198,21 @@ def set_message_reaction(scene: TelegramState, bot: BotAccount, arguments: Argum
     return True
 
 
-def answer_callback_query(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
-    query = scene.queries.get(arguments.text("callback_query_id"))
+def answer_callback_query(state: TelegramState, bot: BotAccount, arguments: Arguments) -> bool:
+    query = state.queries.get(arguments.text("callback_query_id"))
     foreign = query is None or query.message.sender.id != bot.id
     if query is None or foreign or query.expired or query.answer is not None:
         raise bad_request("query is too old and response timeout expired or query ID is invalid")
     if units(arguments.text("text")) > 200:
         raise bad_request("MESSAGE_TOO_LONG")
     query.answer = dict(arguments.values)
-    scene.watch.changed()
+    state.watch.changed()
     return True
 
 
-def get_file(scene: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
+def get_file(state: TelegramState, bot: BotAccount, arguments: Arguments) -> dict[str, Any]:
     file_id = arguments.text("file_id")
-    attachment = scene.files.by_id(file_id)
+    attachment = state.files.by_id(file_id)
     if attachment is None:
         raise bad_request("invalid file_id")
     if attachment.file.size > MAX_DOWNLOAD:

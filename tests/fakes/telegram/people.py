@@ -25,8 +25,8 @@ class Person:
     `chat` is the private chat with the server's first bot when it is not given; `thread` is a topic of a forum.
     """
 
-    def __init__(self, scene: TelegramState, user: User) -> None:
-        self._scene = scene
+    def __init__(self, state: TelegramState, user: User) -> None:
+        self._scene = state
         self.user = user
 
     @property

@@ -102,20 +102,20 @@ async def test_an_extract_from_the_background_is_not_kept(tmp_path: Path) -> Non
         return "## Goal\nTo test."
 
     prompts: list[str] = []
-    at = await open_agent(
+    harness = await open_agent(
         tmp_path,
         [],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=broken),
         background_at=0.8,
     )
-    await fill(at, 12)
-    at.llm.then(reply("Near the edge.", 1_700))
-    await at.say("A")
-    await at.agent.auto_compaction.compactor.drafts.settled()
-    await at.store.record_usage(await at.live(), Usage(2_100, 1), model="m")
-    at.llm.then(reply("Done.", 900))
-    assert compacted(await at.say("B"))
-    [(_, row)] = await at.store.compactions(at.conversation_id)
+    await fill(harness, 12)
+    harness.llm.then(reply("Near the edge.", 1_700))
+    await harness.say("A")
+    await harness.agent.auto_compaction.compactor.drafts.settled()
+    await harness.store.record_usage(await harness.live(), Usage(2_100, 1), model="m")
+    harness.llm.then(reply("Done.", 900))
+    assert compacted(await harness.say("B"))
+    [(_, row)] = await harness.store.compactions(harness.conversation_id)
     assert row.outcome == "ok"
 
 
@@ -129,34 +129,37 @@ async def test_a_draft_after_a_failed_one_waits_for_the_threshold(tmp_path: Path
             raise RuntimeError("no")
         return "## Goal\nTo test."
 
-    at = await open_agent(
+    harness = await open_agent(
         tmp_path,
         [],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=broken),
         background_at=0.8,
     )
-    await fill(at, 12)
+    await fill(harness, 12)
     for tokens in (1_650, 1_900, 1_950):
-        at.llm.then(reply("Near the edge.", tokens))
-        assert not compacted(await at.say("A"))
-        await at.agent.auto_compaction.compactor.drafts.settled()
+        harness.llm.then(reply("Near the edge.", tokens))
+        assert not compacted(await harness.say("A"))
+        await harness.agent.auto_compaction.compactor.drafts.settled()
     assert len(asked) == 2
 
 
 async def test_an_extract_is_replaced_at_leisure_after_a_restart(tmp_path: Path) -> None:
     """The engine is new; that the messages hold an extract shows in them."""
-    at = await open_agent(tmp_path, [], summaries=[])
-    await fill(at, 12)
-    await at.store.record_usage(await at.live(), Usage(2_100, 1), model="m")
-    at.llm.then(reply("Done.", 700))
-    assert compacted(await at.say("A"))
+    harness = await open_agent(tmp_path, [], summaries=[])
+    await fill(harness, 12)
+    await harness.store.record_usage(await harness.live(), Usage(2_100, 1), model="m")
+    harness.llm.then(reply("Done.", 700))
+    assert compacted(await harness.say("A"))
     working = ContextCompressor(WINDOW, protect_last_n=2, summarize=lambda *_: "## Goal\nTo test.")
-    at.agent = make_agent(at.llm, at.store, [nothing], engine=lambda: working)
+    harness.agent = make_agent(harness.llm, harness.store, [nothing], engine=lambda: working)
     for is_replaced in (False, True):
-        at.llm.then(reply("Small.", 750))
-        assert compacted(await at.say("B")) is is_replaced
-        await at.agent.auto_compaction.compactor.drafts.settled()
-    assert [row.outcome for _, row in await at.store.compactions(at.conversation_id)] == ["stand_in", "ok"]
+        harness.llm.then(reply("Small.", 750))
+        assert compacted(await harness.say("B")) is is_replaced
+        await harness.agent.auto_compaction.compactor.drafts.settled()
+    assert [row.outcome for _, row in await harness.store.compactions(harness.conversation_id)] == [
+        "stand_in",
+        "ok",
+    ]
 
 
 async def test_a_threshold_of_zero_compacts_whenever_something_can_be_gained(tmp_path: Path) -> None:
@@ -164,15 +167,15 @@ async def test_a_threshold_of_zero_compacts_whenever_something_can_be_gained(tmp
     engine = ContextCompressor(
         WINDOW, threshold=0.0, protect_last_n=6, summarize=lambda *_: "## Goal\nTo test."
     )
-    at = await open_agent(tmp_path, [], engine=lambda: engine)
-    await fill(at, 4)
-    assert len(await at.store.sessions(at.conversation_id)) == 1
-    await fill(at, 6)
-    sessions = len(await at.store.sessions(at.conversation_id))
+    harness = await open_agent(tmp_path, [], engine=lambda: engine)
+    await fill(harness, 4)
+    assert len(await harness.store.sessions(harness.conversation_id)) == 1
+    await fill(harness, 6)
+    sessions = len(await harness.store.sessions(harness.conversation_id))
     assert sessions > 3
-    newest = [message.content for message in (await at.store.transcript(at.conversation_id))[-6:]]
-    assert [message.content for message in await at.history()][-6:] == newest
-    assert all(message.kind == "said" for message in (await at.history())[-6:])
+    newest = [message.content for message in (await harness.store.transcript(harness.conversation_id))[-6:]]
+    assert [message.content for message in await harness.history()][-6:] == newest
+    assert all(message.kind == "said" for message in (await harness.history())[-6:])
 
 
 async def test_an_engine_may_compact_before_its_threshold(tmp_path: Path) -> None:
@@ -184,36 +187,36 @@ async def test_an_engine_may_compact_before_its_threshold(tmp_path: Path) -> Non
         def update_model(self, model: str, context_length: int) -> None:  # type: ignore[override]
             """The threshold stays."""
 
-    at = await open_agent(tmp_path, [], engine=Early)
-    await fill(at, 5)
-    await at.store.record_usage(await at.live(), Usage(2_500, 1), model="m")
-    at.llm.then(reply("Done.", 500))
-    assert compacted(await at.say("Go on."))
+    harness = await open_agent(tmp_path, [], engine=Early)
+    await fill(harness, 5)
+    await harness.store.record_usage(await harness.live(), Usage(2_500, 1), model="m")
+    harness.llm.then(reply("Done.", 500))
+    assert compacted(await harness.say("Go on."))
 
 
 async def test_usage_that_cannot_be_true_does_not_count(tmp_path: Path) -> None:
     """A provider that reports the sum of all calls: neither the loop nor the engine believes it."""
-    at = await open_agent(tmp_path, [])
-    at.llm.context_length = 40_000
+    harness = await open_agent(tmp_path, [])
+    harness.llm.context_length = 40_000
     total = 0
     for number in range(20):
-        live = await at.agent.open(await at.store.conversation(at.conversation_id))
+        live = await harness.agent.open(await harness.store.conversation(harness.conversation_id))
         total += estimated_tokens(live) + 1_000
-        at.llm.then(reply(f"Answer {number}. " + "detail " * 30, total))
-        assert not compacted(await at.say(f"Question {number}. " + "word " * 60))
-        assert not compacted(await at.hygiene())
-    live = await at.agent.open(await at.store.conversation(at.conversation_id))
+        harness.llm.then(reply(f"Answer {number}. " + "detail " * 30, total))
+        assert not compacted(await harness.say(f"Question {number}. " + "word " * 60))
+        assert not compacted(await harness.hygiene())
+    live = await harness.agent.open(await harness.store.conversation(harness.conversation_id))
     assert live.session.prompt_tokens == total > 40_000
     assert next_prompt_tokens(live) == estimated_tokens(live) < 5_000
-    runner = await at.agent.auto_compaction.compactor.engines.get(live)
+    runner = await harness.agent.auto_compaction.compactor.engines.get(live)
     assert runner.engine.last_prompt_tokens < 5_000
 
 
 async def test_a_report_counts_as_long_as_it_can_be_true(tmp_path: Path) -> None:
     """Digits and rare scripts take more tokens than estimated; tool definitions are part of the estimate."""
-    at = await open_agent(tmp_path, [])
-    await fill(at, 5)
-    live = await at.agent.open(await at.store.conversation(at.conversation_id))
+    harness = await open_agent(tmp_path, [])
+    await fill(harness, 5)
+    live = await harness.agent.open(await harness.store.conversation(harness.conversation_id))
     assert live.tools_tokens > 0
     assert fixed_tokens(live) > live.tools_tokens
     estimated = estimated_tokens(live)
@@ -225,17 +228,17 @@ async def test_a_report_counts_as_long_as_it_can_be_true(tmp_path: Path) -> None
 
 async def test_hygiene_backs_off_where_it_does_not_help(tmp_path: Path) -> None:
     """The window is nearly full whatever is done: not every turn begins with a compaction."""
-    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30)
-    at.agent.auto_compaction.enabled = False
-    await fill(at, 12, tokens=3_500)
-    at.agent.auto_compaction.enabled = True
+    harness = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30)
+    harness.agent.auto_compaction.enabled = False
+    await fill(harness, 12, tokens=3_500)
+    harness.agent.auto_compaction.enabled = True
     done = 0
     for number in range(10):
-        done += compacted(await at.hygiene())
-        at.agent.auto_compaction.enabled = False
-        at.llm.then(reply("detail " * 150, 3_500))
-        await at.say(f"Question {number}. " + "word " * 200)
-        at.agent.auto_compaction.enabled = True
+        done += compacted(await harness.hygiene())
+        harness.agent.auto_compaction.enabled = False
+        harness.llm.then(reply("detail " * 150, 3_500))
+        await harness.say(f"Question {number}. " + "word " * 200)
+        harness.agent.auto_compaction.enabled = True
     assert done == 1
 
 
@@ -245,13 +248,13 @@ async def test_hygiene_leaves_alone_what_the_tools_fill(tmp_path: Path) -> None:
     wordy = replace(nothing, description="word " * 2_500)
     agent = make_agent(llm, store.sessions, [wordy], auxiliary=ScriptedLLM([]))
     conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
-    at = AgentHarness(agent, llm, store.sessions, conversation.id, tmp_path)
+    harness = AgentHarness(agent, llm, store.sessions, conversation.id, tmp_path)
     agent.auto_compaction.enabled = False
     for number in range(3):
         llm.then(reply(f"Answer {number}.", 3_600))
-        await at.say(f"Question {number}.")
+        await harness.say(f"Question {number}.")
     agent.auto_compaction.enabled = True
-    [notice] = [event for _ in range(3) for event in await at.hygiene()]
+    [notice] = [event for _ in range(3) for event in await harness.hygiene()]
     assert isinstance(notice, Notice) and "Enable fewer tools" in notice.text
     assert len(await store.sessions.sessions(conversation.id)) == 1
 
@@ -274,17 +277,17 @@ def test_compactions_that_come_too_soon_widen_the_step() -> None:
 
 async def test_a_new_session_begins_at_its_own_pace(tmp_path: Path) -> None:
     """Messages before `/new` do not fill the window any more."""
-    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
-    live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    pace = at.agent.auto_compaction.compactor.pace_of(live)
+    harness = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
+    live = await harness.agent.open(await harness.store.conversation(harness.conversation_id))
+    pace = harness.agent.auto_compaction.compactor.pace_of(live)
     for _ in range(5):
         pace.compacted()
     assert pace.is_wide
-    runner = await at.agent.auto_compaction.compactor.engines.get(live)
-    assert await at.agent.auto_compaction.compactor.due_from(live.conversation, runner) == WINDOW * 0.85
-    await at.store.split(Split(live.session.id, "reset"))
-    await fill(at, 1)
-    assert await at.agent.auto_compaction.compactor.due_from(live.conversation, runner) == WINDOW // 2
+    runner = await harness.agent.auto_compaction.compactor.engines.get(live)
+    assert await harness.agent.auto_compaction.compactor.due_from(live.conversation, runner) == WINDOW * 0.85
+    await harness.store.split(Split(live.session.id, "reset"))
+    await fill(harness, 1)
+    assert await harness.agent.auto_compaction.compactor.due_from(live.conversation, runner) == WINDOW // 2
 
 
 class Eager(ForeignEngine):
@@ -306,11 +309,11 @@ async def test_the_pace_also_slows_engines_that_always_want_to_compact(
     tmp_path: Path, engine: Callable[[], ContextEngine]
 ) -> None:
     """People are told that Hermes waits until the window is nearly full, and it does."""
-    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30, engine=engine)
+    harness = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30, engine=engine)
     happened, advised = [], 0
     for number in range(20):
-        at.llm.then(reply(f"Answer {number}. " + "detail " * 60, 500))
-        events = await at.say(f"Question {number}. " + "word " * 60)
+        harness.llm.then(reply(f"Answer {number}. " + "detail " * 60, 500))
+        events = await harness.say(f"Question {number}. " + "word " * 60)
         happened.append(compacted(events))
         advised += any(isinstance(event, Notice) and "From now on" in event.text for event in events)
     assert advised == 1

@@ -43,26 +43,26 @@ def contents(messages: list[ChatDict]) -> list[str]:
 
 async def test_a_hint_stands_behind_the_message_and_stays_there(tmp_path: Path) -> None:
     """The model reads it last; each request begins with the whole of the one before."""
-    at = await hinted(tmp_path, Hinting())
+    harness = await hinted(tmp_path, Hinting())
     for number in range(3):
-        at.llm.then(reply(f"Answer {number}.", 100))
-        await at.say(f"Question {number}.")
-    first, second, third = (request.messages for request in at.llm.requests)
+        harness.llm.then(reply(f"Answer {number}.", 100))
+        await harness.say(f"Question {number}.")
+    first, second, third = (request.messages for request in harness.llm.requests)
     assert contents(first)[1:] == ["Question 0.", "[You spoke of this before: 1]"]
     assert (second[: len(first)], third[: len(second)]) == (first, second)
     assert contents(third)[-2:] == ["Question 2.", "[You spoke of this before: 3]"]
     assert [message["role"] for message in third[-2:]] == ["user", "user"]
-    said = [message.content for message in await at.store.transcript(at.conversation_id)]
+    said = [message.content for message in await harness.store.transcript(harness.conversation_id)]
     assert len(said) == 6 and not any("before" in text for text in said)
 
 
 async def test_the_engine_sees_the_message_and_its_own_hints(tmp_path: Path) -> None:
     """As any other message, with ids: what it is asked about comes last."""
     engine = Hinting()
-    at = await hinted(tmp_path, engine)
-    at.llm.then(reply("One.", 100), reply("Two.", 100))
-    await at.say("A")
-    await at.say("B")
+    harness = await hinted(tmp_path, engine)
+    harness.llm.then(reply("One.", 100), reply("Two.", 100))
+    await harness.say("A")
+    await harness.say("B")
     assert contents(engine.asked[1])[1:] == ["A", "[You spoke of this before: 1]", "One.", "B"]
     assert all("message_id" in message for message in engine.asked[1][1:])
 
@@ -70,37 +70,37 @@ async def test_the_engine_sees_the_message_and_its_own_hints(tmp_path: Path) -> 
 async def test_a_hint_comes_after_a_compaction(tmp_path: Path) -> None:
     """It is about what is left, and belongs to the child session."""
     engine = Hinting()
-    at = await hinted(tmp_path, engine)
-    await fill(at, 3, tokens=2_500)
-    at.llm.then(reply("Done.", 100))
-    events = await at.say("Go on.")
+    harness = await hinted(tmp_path, engine)
+    await fill(harness, 3, tokens=2_500)
+    harness.llm.then(reply("Done.", 100))
+    events = await harness.say("Go on.")
     assert any(isinstance(event, Compacted) for event in events)
     assert len(engine.asked[-1]) == 5, "the system prompt, three messages that were kept, and the new one"
-    [*_, note, _] = await at.history()
-    assert (note.kind, note.session_id) == ("note", await at.live())
+    [*_, note, _] = await harness.history()
+    assert (note.kind, note.session_id) == ("note", await harness.live())
 
 
 async def test_hints_do_not_depend_on_compaction(tmp_path: Path) -> None:
     """`compression.enabled: false` switches off what is compacted unasked, and nothing else."""
-    at = await hinted(tmp_path, Hinting())
-    at.agent.auto_compaction.enabled = False
-    at.llm.then(reply("Yes.", 100))
-    await at.say("A")
-    assert [message.kind for message in await at.history()] == ["said", "note", "said"]
+    harness = await hinted(tmp_path, Hinting())
+    harness.agent.auto_compaction.enabled = False
+    harness.llm.then(reply("Yes.", 100))
+    await harness.say("A")
+    assert [message.kind for message in await harness.history()] == ["said", "note", "said"]
 
 
 async def test_a_turn_that_is_taken_up_again_gets_no_second_hint(tmp_path: Path) -> None:
     """Hermes was stopped after the hint was stored; the message is not new any more."""
     engine = Hinting()
-    at = await hinted(tmp_path, engine)
-    conversation = await at.store.conversation(at.conversation_id)
+    harness = await hinted(tmp_path, engine)
+    conversation = await harness.store.conversation(harness.conversation_id)
     message = Message("user", "A")
-    live = await at.agent.accept(Turn(conversation, message, at.workspace))
-    await at.agent.auto_compaction.before_turn(live)
-    at.llm.then(reply("Yes.", 100))
-    again = Turn(conversation, message, at.workspace, has_begun=True)
-    assert [event async for event in at.agent.run(again)][-1] == TurnDone("Yes.")
-    assert [each.kind for each in await at.history()] == ["said", "note", "said"]
+    live = await harness.agent.accept(Turn(conversation, message, harness.workspace))
+    await harness.agent.auto_compaction.before_turn(live)
+    harness.llm.then(reply("Yes.", 100))
+    again = Turn(conversation, message, harness.workspace, has_begun=True)
+    assert [event async for event in harness.agent.run(again)][-1] == TurnDone("Yes.")
+    assert [each.kind for each in await harness.history()] == ["said", "note", "said"]
     assert len(engine.asked) == 1
 
 
@@ -114,12 +114,12 @@ async def test_what_is_no_hint_is_left_out(tmp_path: Path, hint: object) -> None
                 raise hint
             return hint  # type: ignore[return-value]
 
-    at = await hinted(tmp_path, Odd())
-    at.llm.then(reply("Yes.", 100))
+    harness = await hinted(tmp_path, Odd())
+    harness.llm.then(reply("Yes.", 100))
     with capture_logs() as logs:
-        events = await at.say("A")
+        events = await harness.say("A")
     assert events[-1] == TurnDone("Yes.") and not any(isinstance(event, Notice) for event in events)
-    assert [message.kind for message in await at.history()] == ["said", "said"]
+    assert [message.kind for message in await harness.history()] == ["said", "said"]
     told = [line["event"] for line in logs if line["event"].startswith("engine.")]
     expected = {str: ["engine.hint_too_long"], RuntimeError: ["engine.failed"], int: ["engine.failed"]}
     assert told == (expected.get(type(hint), []) if not isinstance(hint, str) or len(hint) > 100 else [])
@@ -132,10 +132,10 @@ async def test_a_hint_of_a_thousand_tokens_is_kept(tmp_path: Path) -> None:
         def hint(self, messages: list[ChatDict]) -> str | None:
             return "word" * 1_000
 
-    at = await hinted(tmp_path, Long())
-    at.llm.then(reply("Yes.", 100))
-    await at.say("A")
-    assert [message.kind for message in await at.history()] == ["said", "note", "said"]
+    harness = await hinted(tmp_path, Long())
+    harness.llm.then(reply("Yes.", 100))
+    await harness.say("A")
+    assert [message.kind for message in await harness.history()] == ["said", "note", "said"]
 
 
 async def test_a_turn_does_not_wait_for_a_slow_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,13 +148,13 @@ async def test_a_turn_does_not_wait_for_a_slow_hint(tmp_path: Path, monkeypatch:
             assert release.wait(30)
             return super().hint(messages)
 
-    at = await hinted(tmp_path, Late())
-    at.agent.auto_compaction.enabled = False
-    live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    live.history += await at.store.append(live.session.id, [Message("user", "A")])
+    harness = await hinted(tmp_path, Late())
+    harness.agent.auto_compaction.enabled = False
+    live = await harness.agent.open(await harness.store.conversation(harness.conversation_id))
+    live.history += await harness.store.append(live.session.id, [Message("user", "A")])
     try:
         async with asyncio.timeout(20):
-            assert await at.agent.auto_compaction.before_turn(live) == []
+            assert await harness.agent.auto_compaction.before_turn(live) == []
     finally:
         release.set()
     assert [message.kind for message in live.history] == ["said"]
@@ -170,17 +170,17 @@ async def test_a_turn_does_not_wait_for_a_hint_of_a_busy_engine(tmp_path: Path) 
             assert release.wait(30)
 
     engine = Blocked()
-    at = await hinted(tmp_path, engine)
-    at.llm.then(reply("Yes.", 100), reply("Again.", 100))
-    await at.say("A")
-    live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    runner = await at.agent.auto_compaction.compactor.engines.get(live)
+    harness = await hinted(tmp_path, engine)
+    harness.llm.then(reply("Yes.", 100), reply("Again.", 100))
+    await harness.say("A")
+    live = await harness.agent.open(await harness.store.conversation(harness.conversation_id))
+    runner = await harness.agent.auto_compaction.compactor.engines.get(live)
     busy = asyncio.create_task(runner.on_session_reset())
     await asyncio.to_thread(began.wait, 10)
-    at.agent.auto_compaction.enabled = False
-    live.history += await at.store.append(live.session.id, [Message("user", "B")])
+    harness.agent.auto_compaction.enabled = False
+    live.history += await harness.store.append(live.session.id, [Message("user", "B")])
     with capture_logs() as logs:
-        await at.agent.auto_compaction.before_turn(live)
+        await harness.agent.auto_compaction.before_turn(live)
     release.set()
     await busy
     assert len(engine.asked) == 1 and live.history[-1].content == "B"

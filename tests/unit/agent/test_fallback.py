@@ -58,7 +58,7 @@ class AgentHarness:
         return replace(runner.llm, context_length=runner.engine.context_length)
 
 
-async def house(tmp_path: Path) -> AgentHarness:
+async def open_harness(tmp_path: Path) -> AgentHarness:
     store = await temporary_store()
     main = ScriptedLLM([_unless_troubled] * 50, model=MAIN.model, context_length=LARGE)
     spare = ScriptedLLM(["Spare here."] * 50, model=SPARE.model, context_length=SMALL)
@@ -74,53 +74,53 @@ async def house(tmp_path: Path) -> AgentHarness:
 
 async def test_a_fallback_elsewhere_changes_nothing_here(tmp_path: Path) -> None:
     """Chat B, at 20k of 200k, keeps its model and its window while chat A is answered by a small model."""
-    at = await house(tmp_path)
+    harness = await open_harness(tmp_path)
     for _ in range(4):
-        await at.say("b", "All well. " + "word " * 300)
-    assert (await at.say("a", "trouble"))[-1] == TurnDone("Spare here.")
-    assert await at.fits("b") == MAIN
-    conversation = await at.store.sessions.open_conversation(Address("web", "b"), person="b")
-    assert await compact_if_oversized(at.agent, await at.agent.open(conversation)) == []
-    events = await at.say("b", "Still well.")
+        await harness.say("b", "All well. " + "word " * 300)
+    assert (await harness.say("a", "trouble"))[-1] == TurnDone("Spare here.")
+    assert await harness.fits("b") == MAIN
+    conversation = await harness.store.sessions.open_conversation(Address("web", "b"), person="b")
+    assert await compact_if_oversized(harness.agent, await harness.agent.open(conversation)) == []
+    events = await harness.say("b", "Still well.")
     assert not any(isinstance(event, Compacted) for event in events)
-    assert (await at.store.sessions.session(conversation.live_session_id)).model == MAIN.model
+    assert (await harness.store.sessions.session(conversation.live_session_id)).model == MAIN.model
 
 
 async def test_both_at_the_same_time(tmp_path: Path) -> None:
     """Each call reports the model and the window of its own answer."""
-    at = await house(tmp_path)
+    harness = await open_harness(tmp_path)
     for _ in range(3):
-        heard = await asyncio.gather(at.say("a", "trouble"), at.say("b", "All well."))
+        heard = await asyncio.gather(harness.say("a", "trouble"), harness.say("b", "All well."))
         for events, who in zip(heard, (SPARE, MAIN), strict=True):
             [report] = [event for event in events if isinstance(event, UsageReported)]
             assert ModelInUse(report.model, report.context_length) == who
-        assert (await at.fits("a"), await at.fits("b")) == (SPARE, MAIN)
+        assert (await harness.fits("a"), await harness.fits("b")) == (SPARE, MAIN)
 
 
 async def test_it_recovers_when_the_first_model_answers_again(tmp_path: Path) -> None:
     """The conversation's own window is that of the model that answered in it last."""
-    at = await house(tmp_path)
-    await at.say("a", "All well.")
-    assert await at.fits("a") == MAIN
-    await at.say("a", "trouble")
-    assert await at.fits("a") == SPARE
-    await at.say("a", "All well.")
-    assert await at.fits("a") == MAIN
+    harness = await open_harness(tmp_path)
+    await harness.say("a", "All well.")
+    assert await harness.fits("a") == MAIN
+    await harness.say("a", "trouble")
+    assert await harness.fits("a") == SPARE
+    await harness.say("a", "All well.")
+    assert await harness.fits("a") == MAIN
 
 
 async def test_a_fallback_that_cannot_hold_the_conversation(tmp_path: Path) -> None:
     """The conversation is compacted for the window of the model that refused it, and then answered."""
-    at = await house(tmp_path)
+    harness = await open_harness(tmp_path)
     for number in range(12):
-        await at.say("a", f"All well, {number}. " + "word " * 800)
-    at.spare._steps[:0] = [ContextOverflow()]
-    events = await at.say("a", "trouble")
+        await harness.say("a", f"All well, {number}. " + "word " * 800)
+    harness.spare._steps[:0] = [ContextOverflow()]
+    events = await harness.say("a", "trouble")
     assert any(isinstance(event, Compacted) for event in events)
     assert events[-1] == TurnDone("Spare here.")
-    assert len(str(at.spare.requests[-1].messages)) < len(str(at.spare.requests[0].messages)) / 2
-    assert await at.fits("a") == SPARE
-    await at.say("a", "All well.")
-    assert await at.fits("a") == MAIN
+    assert len(str(harness.spare.requests[-1].messages)) < len(str(harness.spare.requests[0].messages)) / 2
+    assert await harness.fits("a") == SPARE
+    await harness.say("a", "All well.")
+    assert await harness.fits("a") == MAIN
 
 
 async def test_cache_markers_stay_on_while_another_chat_falls_back(tmp_path: Path) -> None:
@@ -128,8 +128,10 @@ async def test_cache_markers_stay_on_while_another_chat_falls_back(tmp_path: Pat
     store = await temporary_store()
     main = ScriptedLLM([_unless_troubled] * 9, model="anthropic/claude-sonnet-4-5", context_length=LARGE)
     spare = ScriptedLLM(["Spare here."] * 9, model=SPARE.model, context_length=SMALL)
-    at = AgentHarness(make_agent(RetryingLLM([main, spare]), store.sessions), store, main, spare, tmp_path)
-    await at.say("a", "trouble")
-    await at.say("b", "All well.")
+    harness = AgentHarness(
+        make_agent(RetryingLLM([main, spare]), store.sessions), store, main, spare, tmp_path
+    )
+    await harness.say("a", "trouble")
+    await harness.say("b", "All well.")
     assert "cache_control" in str(main.requests[-1].messages)
     assert "cache_control" not in str(spare.requests[-1].messages)

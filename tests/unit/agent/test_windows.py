@@ -160,7 +160,7 @@ def reply(text: str) -> Completion:
 
 
 @asynccontextmanager
-async def desk(tmp_path: Path, store: SqliteStore) -> AsyncIterator[AgentHarness]:
+async def open_harness(tmp_path: Path, store: SqliteStore) -> AsyncIterator[AgentHarness]:
     llm, windows = model(), await Windows.load(store.sessions)
     chain = measured(llm, windows)
     agent = make_agent(
@@ -186,65 +186,68 @@ def compactions(events: Sequence[TurnEvent]) -> int:
 
 async def test_it_is_tried_until_it_fits(tmp_path: Path, store: SqliteStore) -> None:
     """Without a number: as often as it takes, within bounds; the owner hears once what was found in the end."""
-    async with desk(tmp_path, store) as at:
-        await at.fill(20)
-        events = await at.say("Well?", ContextOverflow(), ContextOverflow(), reply("Yes."))
+    async with open_harness(tmp_path, store) as harness:
+        await harness.fill(20)
+        events = await harness.say("Well?", ContextOverflow(), ContextOverflow(), reply("Yes."))
         assert compactions(events) == 2
         assert events[-1] == TurnDone("Yes.")
         [told] = notices(events)
         [window] = await store.sessions.learned_windows()
         assert f"local/model seems to hold {window.tokens:,} tokens, not 131,072 as believed" in told
         assert f"`model.context_length: {window.tokens}`" in told
-        assert notices(await at.say("Well?", reply("Yes."))) == []
-        sizes = [estimated_size(request) for request in at.llm.requests[-4:-1]]
+        assert notices(await harness.say("Well?", reply("Yes."))) == []
+        sizes = [estimated_size(request) for request in harness.llm.requests[-4:-1]]
         assert sizes == sorted(sizes, reverse=True), "each attempt is shorter"
 
 
 async def test_it_is_not_tried_for_ever(tmp_path: Path, store: SqliteStore) -> None:
     """A model that refuses everything is asked a few times."""
-    async with desk(tmp_path, store) as at:
-        await at.fill(20)
-        asked = len(at.llm.requests)
+    async with open_harness(tmp_path, store) as harness:
+        await harness.fill(20)
+        asked = len(harness.llm.requests)
         with pytest.raises(ContextOverflow):
-            await at.say("Well?", *[ContextOverflow()] * 20)
-        assert len(at.llm.requests) - asked <= 5
+            await harness.say("Well?", *[ContextOverflow()] * 20)
+        assert len(harness.llm.requests) - asked <= 5
         assert await store.sessions.learned_windows() == [], "a guess that did not help is withdrawn"
-        assert at.agent.models.windows and at.agent.models.windows.of("local/model", BELIEVED) == BELIEVED
+        assert (
+            harness.agent.models.windows
+            and harness.agent.models.windows.of("local/model", BELIEVED) == BELIEVED
+        )
 
 
 async def test_when_only_the_answer_had_no_room(tmp_path: Path, store: SqliteStore) -> None:
     """Nothing is compacted, and the call is made again with a shorter answer."""
-    async with desk(tmp_path, store) as at:
-        events = await at.say("Well?", ContextOverflow(limit=8_192), reply("Yes."))
+    async with open_harness(tmp_path, store) as harness:
+        events = await harness.say("Well?", ContextOverflow(limit=8_192), reply("Yes."))
         assert events[-1] == TurnDone("Yes.")
         assert compactions(events) == 0
 
 
 async def test_an_unexplained_refusal_of_a_long_prompt(tmp_path: Path, store: SqliteStore) -> None:
     """It is compacted once and asked again. Nothing is concluded about the model."""
-    async with desk(tmp_path, store) as at:
-        await at.fill(20)
-        events = await at.say("Well?", BadRequest(unexplained=True), reply("Yes."))
+    async with open_harness(tmp_path, store) as harness:
+        await harness.fill(20)
+        events = await harness.say("Well?", BadRequest(unexplained=True), reply("Yes."))
         assert (compactions(events), notices(events), events[-1]) == (1, [], TurnDone("Yes."))
         assert await store.sessions.learned_windows() == []
-        runner = await at.agent.auto_compaction.compactor.engines.get(
-            await at.agent.open(await _conversation(store))
+        runner = await harness.agent.auto_compaction.compactor.engines.get(
+            await harness.agent.open(await _conversation(store))
         )
         assert runner.engine.context_length == BELIEVED
 
 
 async def test_a_compaction_that_did_not_help_is_not_repeated(tmp_path: Path, store: SqliteStore) -> None:
     """Until the model has answered again: then the next refusal may be about the length."""
-    async with desk(tmp_path, store) as at:
-        await at.fill(20)
+    async with open_harness(tmp_path, store) as harness:
+        await harness.fill(20)
         with pytest.raises(BadRequest):
-            await at.say("Well?", BadRequest(unexplained=True), BadRequest(unexplained=True))
+            await harness.say("Well?", BadRequest(unexplained=True), BadRequest(unexplained=True))
         sessions = len(await store.sessions.sessions((await _conversation(store)).id))
-        await at.fill(12)
+        await harness.fill(12)
         for _ in range(2):
             with pytest.raises(BadRequest):
-                await at.say("Well?", BadRequest(unexplained=True), BadRequest(unexplained=True))
-            at.llm._steps.clear()
+                await harness.say("Well?", BadRequest(unexplained=True), BadRequest(unexplained=True))
+            harness.llm._steps.clear()
         assert len(await store.sessions.sessions((await _conversation(store)).id)) == sessions + 1
 
 
@@ -253,19 +256,19 @@ async def test_an_explained_refusal_compacts_nothing(
     tmp_path: Path, store: SqliteStore, error: ModelError
 ) -> None:
     """The provider says what is wrong, and it is not the length."""
-    async with desk(tmp_path, store) as at:
-        await at.fill(20)
+    async with open_harness(tmp_path, store) as harness:
+        await harness.fill(20)
         with pytest.raises(BadRequest):
-            await at.say("Well?", error)
+            await harness.say("Well?", error)
         assert len(await store.sessions.sessions((await _conversation(store)).id)) == 1
 
 
 async def test_a_short_prompt_is_not_compacted(tmp_path: Path, store: SqliteStore) -> None:
     """There its length cannot be the reason."""
-    async with desk(tmp_path, store) as at:
-        await at.fill(3)
+    async with open_harness(tmp_path, store) as harness:
+        await harness.fill(3)
         with pytest.raises(BadRequest):
-            await at.say("Well?", BadRequest(unexplained=True))
+            await harness.say("Well?", BadRequest(unexplained=True))
 
 
 async def _conversation(store: SqliteStore) -> Conversation:

@@ -83,22 +83,22 @@ async def running(home: Path) -> AsyncIterator[ReloadHarness]:
 
 async def test_changes_while_hermes_runs(tmp_path: Path) -> None:
     """Access and limits change at once; a broken file changes nothing; other keys wait for a restart."""
-    async with running(tmp_path / "home") as scene:
-        process, ada, bob = scene.process, scene.ada, scene.bob
+    async with running(tmp_path / "home") as harness:
+        process, ada, bob = harness.process, harness.ada, harness.bob
         await ada.chat.answer_after(await ada.says("Hello"))
 
         # The owner takes Ada from the list and saves. Nobody restarts anything, and Bob is answered now.
-        async with scene.logging("config.reloaded") as line:
-            scene.change("platforms.telegram", allowed_users=[BOB])
+        async with harness.logging("config.reloaded") as line:
+            harness.change("platforms.telegram", allowed_users=[BOB])
         assert line["changed"] == {"platforms.telegram.allowed_users": [str(BOB)]}
-        async with scene.logging("chat.refused") as line:
+        async with harness.logging("chat.refused") as line:
             await ada.says("And me?")
         assert line["author"] == str(ADA)
         await bob.chat.answer_after(await bob.says("Hello"))
 
         # SIGHUP does not wait for the next look at the file.
-        async with scene.logging("config.reloaded") as line:
-            scene.change("limits", messages_per_minute=1, hang_up=True)
+        async with harness.logging("config.reloaded") as line:
+            harness.change("limits", messages_per_minute=1, hang_up=True)
         assert line["changed"] == {"limits.messages_per_minute": 1}
         await bob.chat.answer_after(await bob.says("One"))
         await bob.chat.answer_after(
@@ -106,14 +106,14 @@ async def test_changes_while_hermes_runs(tmp_path: Path) -> None:
         )
 
         # Who becomes an admin sees the admins' commands behind the `/` button.
-        async with scene.logging("telegram.menu_changed") as line:
-            scene.change("platforms.telegram", admins=[BOB], hang_up=True)
+        async with harness.logging("telegram.menu_changed") as line:
+            harness.change("platforms.telegram", admins=[BOB], hang_up=True)
         assert line["scope"] == "chat"
 
         # A slip: what `hermes config check` says is in the log, and Bob's list still counts.
-        good = copy.deepcopy(scene.config)
-        async with scene.logging("config.rejected") as line:
-            scene.change("limits", messages_per_minuet=500, hang_up=True)
+        good = copy.deepcopy(harness.config)
+        async with harness.logging("config.rejected") as line:
+            harness.change("limits", messages_per_minuet=500, hang_up=True)
         [problem] = line["problems"]
         assert "limits.messages_per_minuet: unknown key; did you mean limits.messages_per_minute?" in problem
         checked = await asyncio.to_thread(_cli, process, "config", "check")
@@ -121,19 +121,19 @@ async def test_changes_while_hermes_runs(tmp_path: Path) -> None:
         assert problem in await _status(process, "refused")
         looked = await asyncio.to_thread(_cli, process, "status", "--once")
         assert f"so the earlier settings stay in effect: {problem}" in looked.stdout
-        async with scene.logging("chat.refused"):
+        async with harness.logging("chat.refused"):
             await ada.says("Now?")
 
         # A name that does not exist is found as well, though only the next start would use it.
-        scene.config = copy.deepcopy(good)
-        async with scene.logging("config.rejected") as line:
-            scene.change("context", engine="compresor", hang_up=True)
+        harness.config = copy.deepcopy(good)
+        async with harness.logging("config.rejected") as line:
+            harness.change("context", engine="compresor", hang_up=True)
         assert "There is no engine `compresor`" in line["problems"][0]
 
         # Some things need a restart. They are named, without their values, as long as it has not come.
-        scene.config = copy.deepcopy(good)
-        async with scene.logging("config.restart_required") as line:
-            scene.change("model", name="openai/other", api_key="sk-another-key-altogether", hang_up=True)
+        harness.config = copy.deepcopy(good)
+        async with harness.logging("config.restart_required") as line:
+            harness.change("model", name="openai/other", api_key="sk-another-key-altogether", hang_up=True)
         assert line["keys"] == ["model.name", "model.api_key"]
         told = await _status(process, "before")
         assert "in effect after a restart: model.name, model.api_key" in told
@@ -143,9 +143,9 @@ async def test_changes_while_hermes_runs(tmp_path: Path) -> None:
         assert "sk-another-key" not in "".join(process.output)
 
         # Taken back, nothing waits any more.
-        scene.config = copy.deepcopy(good)
-        async with scene.logging("config.unchanged"):
-            scene.process.configure(good)
+        harness.config = copy.deepcopy(good)
+        async with harness.logging("config.unchanged"):
+            harness.process.configure(good)
             process.send(signal.SIGHUP)
         after = await _status(process, "after")
         assert "next start" not in after and "cannot be used" not in after
@@ -175,25 +175,25 @@ async def test_the_log_and_the_prompt(tmp_path: Path) -> None:
             "logging": {"format": "json", "level": "error"},
         }
         async with hermes(tmp_path / "home", config) as process:
-            scene = ReloadHarness(process, FakeTelegram(), config)
+            harness = ReloadHarness(process, FakeTelegram(), config)
             async with WebClient.open(process.url, "first") as ada:
                 await ada.say("Hello")
             assert "turn.done" not in "".join(process.output)
 
-            async with scene.logging("config.reloaded") as line:
-                scene.change("logging", level="info", hang_up=True)
+            async with harness.logging("config.reloaded") as line:
+                harness.change("logging", level="info", hang_up=True)
             assert line["changed"] == {"logging.level": "info"}
-            async with WebClient.open(process.url, "first") as ada, scene.logging("turn.done"):
+            async with WebClient.open(process.url, "first") as ada, harness.logging("turn.done"):
                 await ada.say("Hello again")
 
-            async with scene.logging("config.reloaded") as line:
-                scene.change("agent", system_prompt="You are a pirate.", hang_up=True)
+            async with harness.logging("config.reloaded") as line:
+                harness.change("agent", system_prompt="You are a pirate.", hang_up=True)
             assert line["changed"] == {"agent.system_prompt": "**********"}
             async with WebClient.open(process.url, "second") as ada:
                 await ada.say("Hello")
             assert "You are a pirate." in model.requests[-1].body["messages"][0]["content"]
 
-            async with scene.logging("config.rejected") as line:
+            async with harness.logging("config.rejected") as line:
                 process.config_path.unlink()
             assert "cannot be read: No such file" in line["problems"][0]
 

@@ -35,10 +35,10 @@ async def test_a_file_is_put_on_its_way(ctx: ToolContext, workspace: Path) -> No
     """By its place in the workspace; the content is read by whoever delivers it."""
     (workspace / "out").mkdir(parents=True)
     (workspace / "out/report.md").write_text("# Done")
-    desk = SentFiles(ctx)
-    result = await desk.send("out/report.md", "Here it is")
+    sent = SentFiles(ctx)
+    result = await sent.send("out/report.md", "Here it is")
     assert result.ok and "6 bytes" in result.content
-    assert desk.given == [FileSent(str(workspace), "out/report.md", "report.md", "Here it is")]
+    assert sent.given == [FileSent(str(workspace), "out/report.md", "report.md", "Here it is")]
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "~/.ssh/id_rsa", "missing.txt", "out", "link"])
@@ -46,6 +46,6 @@ async def test_nothing_else_can_be_sent(ctx: ToolContext, workspace: Path, path:
     """No way out of the workspace, no link, no folder; nobody is told of it."""
     (workspace / "out").mkdir(parents=True)
     (workspace / "link").symlink_to("/etc/passwd")
-    desk = SentFiles(ctx)
-    assert not (await desk.send(path)).ok
-    assert desk.given == []
+    sent = SentFiles(ctx)
+    assert not (await sent.send(path)).ok
+    assert sent.given == []

@@ -98,22 +98,22 @@ async def test_an_edit_while_it_waits_counts_after_a_kill(path: Path) -> None:
 async def test_what_the_store_refuses_is_told_once_and_taken_later(path: Path) -> None:
     """The service is told that it was not taken, and so is the person; when there is room it is taken, once."""
     service = ChatService()
-    async with restartable_bot(path, service, "At last.") as here:
-        await here.hears("warm up the store")
-        await until(lambda: "At last." in here.shown)
-        here.llm.then("Taken.")
+    async with restartable_bot(path, service, "At last.") as bot:
+        await bot.hears("warm up the store")
+        await until(lambda: "At last." in bot.shown)
+        bot.llm.then("Taken.")
         message = ChatMessage("900", DIRECT, ANNA, "now")
         with closing(sqlite3.connect(path)) as other:
             pages = other.execute("PRAGMA page_count").fetchone()[0]
-        await here.store.database.write(_bound, pages, fence=None)
+        await bot.store.database.write(_bound, pages, fence=None)
         big = ChatMessage("900", DIRECT, ANNA, "now " * 50_000)
         for _ in range(2):
             with pytest.raises(StoreFull):
-                await here.receiver.message(big)
-        await until(lambda: sum("cannot store your message" in text for text in here.shown) == 1)
-        await here.store.database.write(_bound, 2**30, fence=None)
-        await here.receiver.message(message)
-        await until(lambda: "Taken." in here.shown)
+                await bot.receiver.message(big)
+        await until(lambda: sum("cannot store your message" in text for text in bot.shown) == 1)
+        await bot.store.database.write(_bound, 2**30, fence=None)
+        await bot.receiver.message(message)
+        await until(lambda: "Taken." in bot.shown)
 
 
 def _bound(connection: sqlite3.Connection, pages: int) -> None:
@@ -138,9 +138,9 @@ async def test_a_kept_message_that_nobody_can_read_is_parked(path: Path) -> None
 
 async def test_what_is_overheard_is_not_kept(path: Path) -> None:
     """Only what is meant for the bot."""
-    async with restartable_bot(path, ChatService()) as here:
-        await here.hears("just talking", place=GROUP, addressed=False)
-        assert await here.store.inbox.waiting("memory") == []
+    async with restartable_bot(path, ChatService()) as bot:
+        await bot.hears("just talking", place=GROUP, addressed=False)
+        assert await bot.store.inbox.waiting("memory") == []
 
 
 async def test_a_message_delivered_again_after_a_restart_is_known(path: Path) -> None:
@@ -171,19 +171,19 @@ def _breaks_after(text: str, seen: asyncio.Event) -> list[Any]:
 async def test_a_crash_in_the_middle_of_an_answer_leaves_no_half_answer(path: Path) -> None:
     """The turn is parked; the part of the answer that was visible is deleted."""
     service, seen = ChatService(), asyncio.Event()
-    async with restartable_bot(path, service, _breaks_after("Half of an", seen)) as here:
-        await here.hears("hello")
-        await until(lambda: any("Half of an" in text for text in here.shown))
+    async with restartable_bot(path, service, _breaks_after("Half of an", seen)) as bot:
+        await bot.hears("hello")
+        await until(lambda: any("Half of an" in text for text in bot.shown))
         seen.set()
-        await until(lambda: any("broke down" in text for text in here.shown))
-        await until(lambda: len(here.shown) == 1)
-        assert "not complete" not in here.shown[0] and "`/retry`" in here.shown[0]
-        conversation = await here.store.sessions.open_conversation(
+        await until(lambda: any("broke down" in text for text in bot.shown))
+        await until(lambda: len(bot.shown) == 1)
+        assert "not complete" not in bot.shown[0] and "`/retry`" in bot.shown[0]
+        conversation = await bot.store.sessions.open_conversation(
             Address(service.platform, "1"), person="memory:1"
         )
-        transcript = await here.store.sessions.transcript(conversation.id)
+        transcript = await bot.store.sessions.transcript(conversation.id)
         assert [message.role for message in transcript] == ["user"]
-        left = here.after_a_kill()
+        left = bot.after_a_kill()
     async with restartable_bot(left, service) as after:
         assert await after.store.outbox.undelivered("memory") == []
         assert len(after.shown) == 1
@@ -191,11 +191,11 @@ async def test_a_crash_in_the_middle_of_an_answer_leaves_no_half_answer(path: Pa
 
 async def test_half_an_answer_that_cannot_be_deleted_is_called_incomplete(path: Path) -> None:
     service, seen = ChatService(), asyncio.Event()
-    async with restartable_bot(path, service, _breaks_after("Half of an", seen)) as here:
-        await here.hears("hello")
-        await until(lambda: any("Half of an" in text for text in here.shown))
+    async with restartable_bot(path, service, _breaks_after("Half of an", seen)) as bot:
+        await bot.hears("hello")
+        await until(lambda: any("Half of an" in text for text in bot.shown))
         service.fail("delete", ContentRefused())
         seen.set()
-        await until(lambda: any("broke down" in text for text in here.shown))
-        half, notice, _ = here.shown
+        await until(lambda: any("broke down" in text for text in bot.shown))
+        half, notice, _ = bot.shown
         assert "Half of an" in half and "only a part of an answer" in notice

@@ -43,15 +43,15 @@ async def attached(home: Path) -> AsyncIterator[tuple[CliHarness, Shell]]:
         yield both
 
 
-def told(house: CliHarness) -> str:
+def told(harness: CliHarness) -> str:
     """What the model heard of its last call."""
-    return without_marks(str(house.llm.requests[-1].messages[-1]["content"]))
+    return without_marks(str(harness.llm.requests[-1].messages[-1]["content"]))
 
 
 async def test_once_at_the_prompt(attached: tuple[CliHarness, Shell]) -> None:
     """The command is shown, the prompt asks, the answer runs it; the next call asks again."""
-    house, shell = attached
-    house.will([RUN], "The answer is 42.", [RUN], "Not again.")
+    harness, shell = attached
+    harness.will([RUN], "The answer is 42.", [RUN], "Not again.")
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("What is six times seven?\r")
@@ -60,20 +60,20 @@ async def test_once_at_the_prompt(attached: tuple[CliHarness, Shell]) -> None:
         terminal.type("o\r")
         await terminal.until("✓ allowed once\n")
         await terminal.until("The answer is 42.\n\n›")
-        assert told(house) == "42\n[exit code 0]"
+        assert told(harness) == "42\n[exit code 0]"
         assert terminal.screen.lines[-1] == "›"
         terminal.type("Again\r")
         await terminal.until(lambda screen: screen.lines[-1] == CHOOSE)
         terminal.type("deny\r")
         await terminal.until("✗ denied\n")
         await terminal.until("Not again.\n\n›")
-        assert "did not allow this" in told(house)
+        assert "did not allow this" in told(harness)
 
 
 async def test_what_is_no_choice_is_not_sent(attached: tuple[CliHarness, Shell]) -> None:
     """A sentence, a mere yes: neither decides, neither reaches the model, and both can be had back."""
-    house, shell = attached
-    house.will([RUN], "Done.")
+    harness, shell = attached
+    harness.will([RUN], "Done.")
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("Run it\r")
@@ -85,13 +85,13 @@ async def test_what_is_no_choice_is_not_sent(attached: tuple[CliHarness, Shell])
         terminal.type("\x7f\x7f\x7fC\r")
         await terminal.until("✓ allowed in this conversation")
         await terminal.until("Done.\n\n›")
-    assert house.told() == ["Run it"]
+    assert harness.told() == ["Run it"]
 
 
 async def test_ctrl_c_withdraws_the_question(attached: tuple[CliHarness, Shell]) -> None:
     """The turn ends, nothing ran, and the prompt is the ordinary one again."""
-    house, shell = attached
-    house.will([RUN])
+    harness, shell = attached
+    harness.will([RUN])
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("Run it\r")
@@ -103,8 +103,8 @@ async def test_ctrl_c_withdraws_the_question(attached: tuple[CliHarness, Shell])
 
 async def test_another_window_decides(attached: tuple[CliHarness, Shell]) -> None:
     """Both are asked; the first answer settles it in both."""
-    house, shell = attached
-    house.will([RUN], "Done.")
+    harness, shell = attached
+    harness.will([RUN], "Done.")
     async with shell.terminal() as first, shell.terminal() as second:
         await first.until("›")
         await second.until("›")
@@ -119,51 +119,51 @@ async def test_another_window_decides(attached: tuple[CliHarness, Shell]) -> Non
 
 async def test_a_pipe_is_denied_at_once(attached: tuple[CliHarness, Shell]) -> None:
     """Nobody is there to ask: the model hears no, the person reads how to allow it, the answer comes."""
-    house, shell = attached
-    house.will([RUN], "I may not.")
+    harness, shell = attached
+    harness.will([RUN], "I may not.")
     asked = await shell.chat("-q", "What is six times seven?")
     assert (asked.code, asked.stdout) == (0, "I may not.\n")
     assert asked.stderr.startswith("denied: terminal echo $((6 * 7)). `hermes chat -q` cannot ask you;")
     assert "`tools.approval: off`" in asked.stderr and "`hermes chat` without -q" in asked.stderr
-    assert "did not allow this" in told(house)
+    assert "did not allow this" in told(harness)
 
 
 async def test_single_questions_stay_out_of_the_list(attached: tuple[CliHarness, Shell]) -> None:
     """Each is kept, and findable, in a conversation of its own; the page lists only those with a name."""
-    house, shell = attached
+    harness, shell = attached
     await shell.chat("-q", "just this")
     await shell.chat("--chat", "work", "-q", "one of several")
-    assert len(await house.store.sessions.conversations()) == 2
-    desk = OwnerConversations(house.gateway)
-    assert [overview.title for overview in await desk.overviews()] == ["one of several"]
+    assert len(await harness.store.sessions.conversations()) == 2
+    conversations = OwnerConversations(harness.gateway)
+    assert [overview.title for overview in await conversations.overviews()] == ["one of several"]
 
 
 async def test_a_question_taken_into_another_turn_denies_nothing(tmp_path: Path) -> None:
     """The turn was begun by somebody at another window, who is there to be asked."""
     with capture_logs():
-        house, gate = CliHarness(tmp_path, await temporary_store(), busy="steer"), Gate()
-        house.will([gate, ToolCall("c0", "look_up", '{"word": "tea"}')], [RUN], "Both.")
-        window, pipe = LocalChat(house.gateway, ""), LocalChat(house.gateway, "")
+        harness, gate = CliHarness(tmp_path, await temporary_store(), busy="steer"), Gate()
+        harness.will([gate, ToolCall("c0", "look_up", '{"word": "tea"}')], [RUN], "Both.")
+        window, pipe = LocalChat(harness.gateway, ""), LocalChat(harness.gateway, "")
         await window.open("main")
         await pipe.open("main")
         await window.send("What is tea?")
         await gate.reached.wait()
         asking = asyncio.create_task(ask(pipe, "And six times seven?"))
-        await house.gateway.arrival_of("And six times seven?")
+        await harness.gateway.arrival_of("And six times seven?")
         gate.set()
         async for event in window.events():
             if isinstance(event, ApprovalAsked):
                 assert await window.decide(event.approval_id, "once") == "Approved once."
                 break
         await asking
-        assert told(house) == "42\n[exit code 0]"
+        assert told(harness) == "42\n[exit code 0]"
 
 
 async def test_a_file_is_told_with_its_place(attached: tuple[CliHarness, Shell]) -> None:
     """In the terminal and on standard error: where it lies, and the caption."""
-    house, shell = attached
-    house.will([ToolCall("c1", "terminal", '{"command": "echo yes > report.md"}')])
-    house.will([ToolCall("c2", "send_file", '{"path": "report.md", "caption": "As promised."}')], "Sent.")
+    harness, shell = attached
+    harness.will([ToolCall("c1", "terminal", '{"command": "echo yes > report.md"}')])
+    harness.will([ToolCall("c2", "send_file", '{"path": "report.md", "caption": "As promised."}')], "Sent.")
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("Write a report and send it\r")
@@ -174,15 +174,15 @@ async def test_a_file_is_told_with_its_place(attached: tuple[CliHarness, Shell])
     (report,) = found_below(shell.home, "report.md")
     assert f"⇩ As promised.{report}" in shown
 
-    house.will([ToolCall("c3", "send_file", '{"path": "report.md"}')], "Sent.")
+    harness.will([ToolCall("c3", "send_file", '{"path": "report.md"}')], "Sent.")
     assert f"⇩ report.md\n{report}\n" in (await shell.chat("--chat", "main", "-q", "Again")).stderr
 
 
 async def test_a_message_that_waits_for_its_turn(attached: tuple[CliHarness, Shell]) -> None:
     """It is said that it waits; when its turn comes it is shown again above its answer."""
-    house, shell = attached
+    harness, shell = attached
     gate = Gate()
-    house.will([gate, "First."])
+    harness.will([gate, "First."])
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("one\r")
@@ -195,9 +195,9 @@ async def test_a_message_that_waits_for_its_turn(attached: tuple[CliHarness, She
 
 async def test_a_question_to_a_busy_chat_says_that_it_waits(attached: tuple[CliHarness, Shell]) -> None:
     """On standard error; the answer is that of its own turn."""
-    house, shell = attached
+    harness, shell = attached
     gate = Gate()
-    house.will([gate, "First."])
+    harness.will([gate, "First."])
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("one\r")

@@ -39,15 +39,15 @@ def in_use(home: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-async def house(home: Path, in_use: None) -> AsyncIterator[CliHarness]:
+async def harness(home: Path, in_use: None) -> AsyncIterator[CliHarness]:
     store = await SqliteStore.open(home / "state.db")
     yield CliHarness(home, store)
     await store.close()
 
 
 @pytest.fixture
-async def door(house: CliHarness) -> AsyncIterator[WebPlatform]:
-    async with serving(house.gateway) as web:
+async def door(harness: CliHarness) -> AsyncIterator[WebPlatform]:
+    async with serving(harness.gateway) as web:
         yield web
 
 
@@ -56,25 +56,25 @@ def shell(home: Path, door: WebPlatform) -> Shell:
     return Shell(home, {"platforms": {"web": {"port": int(door.where.rpartition(":")[2])}}})
 
 
-async def test_questions_from_arguments_and_pipes(shell: Shell, house: CliHarness) -> None:
+async def test_questions_from_arguments_and_pipes(shell: Shell, harness: CliHarness) -> None:
     """A pipe is the question, or stands below the one given with -q; each question begins afresh."""
     asked = await shell.chat("-q", "just this")
     assert (asked.code, asked.stdout, asked.stderr) == (0, "You said: just this\n", "")
     assert (await shell.chat(stdin=b"from a pipe\n")).stdout == "You said: from a pipe\n"
     await shell.chat("-q", "-", stdin=b"with a dash\n")
-    assert house.told() == ["with a dash"]
+    assert harness.told() == ["with a dash"]
     await shell.chat("-q", "Summarise:", stdin=b"line one\nline two\n")
-    assert house.told() == ["Summarise:\n\nline one\nline two"]
+    assert harness.told() == ["Summarise:\n\nline one\nline two"]
 
 
-async def test_a_named_chat_goes_on(shell: Shell, house: CliHarness) -> None:
+async def test_a_named_chat_goes_on(shell: Shell, harness: CliHarness) -> None:
     """`--chat` remembers until `--new` begins a new session."""
     await shell.chat("--chat", "work", "-q", "one")
     await shell.chat("--chat", "work", "-q", "two")
-    assert house.told() == ["one", "two"]
+    assert harness.told() == ["one", "two"]
     renewed = await shell.chat("--chat", "work", "--new", "-q", "three")
     assert renewed.stdout == "You said: three\n"
-    assert house.told() == ["three"]
+    assert harness.told() == ["three"]
 
 
 @pytest.mark.parametrize(
@@ -93,25 +93,25 @@ async def test_nothing_to_ask(home: Path, arguments: list[str], stdin: bytes, se
     assert not (home / "state.db").exists()
 
 
-async def test_interrupting_a_question(shell: Shell, house: CliHarness) -> None:
+async def test_interrupting_a_question(shell: Shell, harness: CliHarness) -> None:
     """Ctrl-C ends the turn in the gateway too, and the program with the exit code shells expect."""
     gate = Gate()
-    house.will(["Once upon", gate])
+    harness.will(["Once upon", gate])
     process = await shell.start("-q", "tell me a story")
     assert process.stdin and process.stdout
     process.stdin.close()
     assert await process.stdout.readexactly(9) == b"Once upon"
     process.send_signal(signal.SIGINT)
     assert await asyncio.wait_for(process.wait(), 30) == 130
-    (chat,) = await house.store.sessions.conversations()
-    assert [message.content for message in await house.store.sessions.transcript(chat.conversation.id)][
+    (chat,) = await harness.store.sessions.conversations()
+    assert [message.content for message in await harness.store.sessions.transcript(chat.conversation.id)][
         1:
     ] == ["Once upon"]
 
 
-async def test_a_conversation_in_the_terminal(shell: Shell, house: CliHarness, door: WebPlatform) -> None:
+async def test_a_conversation_in_the_terminal(shell: Shell, harness: CliHarness, door: WebPlatform) -> None:
     """Greeting, streamed Markdown, a second line, a tool, a command, leaving; then it goes on with its history."""
-    house.will(["# Tea\n\nLet me look.\n", LOOK_UP], "It is **a drink**:\n\n- hot\n- cold\n")
+    harness.will(["# Tea\n\nLet me look.\n", LOOK_UP], "It is **a drink**:\n\n- hot\n- cold\n")
     async with shell.terminal() as terminal:
         await terminal.until("Ctrl-D: leave\n\n›")
         assert terminal.screen.lines[0] == f"Connected to Hermes at {door.where}; /status shows its model."
@@ -139,12 +139,12 @@ async def test_a_conversation_in_the_terminal(shell: Shell, house: CliHarness, d
         await terminal.until("You said: and coffee?\n\n›")
         terminal.type("\x04")
         assert await terminal.ended() == 0
-    assert house.told() == ["Tell me\nabout tea", "and coffee?"]
+    assert harness.told() == ["Tell me\nabout tea", "and coffee?"]
 
 
-async def test_ctrl_c_stops_the_answer_and_not_the_program(shell: Shell, house: CliHarness) -> None:
+async def test_ctrl_c_stops_the_answer_and_not_the_program(shell: Shell, harness: CliHarness) -> None:
     """What was written stays on the screen and in the history; the next question is answered."""
-    house.will(["Once upon a", Gate(), " time"])
+    harness.will(["Once upon a", Gate(), " time"])
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("A story\r")
@@ -157,16 +157,16 @@ async def test_ctrl_c_stops_the_answer_and_not_the_program(shell: Shell, house: 
         await terminal.until("Press Ctrl-D or enter /exit to leave.")
         terminal.type("\x04")
         assert await terminal.ended() == 0
-    told = [message["content"] for message in house.llm.requests[-1].messages[1:]]
+    told = [message["content"] for message in harness.llm.requests[-1].messages[1:]]
     assert told == ["A story", "Once upon a", "Never mind"]
 
 
-async def test_a_long_answer_leaves_no_trace_of_its_making(shell: Shell, house: CliHarness) -> None:
+async def test_a_long_answer_leaves_no_trace_of_its_making(shell: Shell, harness: CliHarness) -> None:
     """Drawn in pieces, scrolled and redrawn many times, each line stands in the scrollback exactly once, and
     keys pressed in between are all in the prompt: none echoed into the answer, none lost."""
     paragraphs = [f"Paragraph {number} of the long answer, which ends here." for number in range(60)]
     items = [f"- item {number}." for number in range(60)]
-    house.will("\n\n".join([*paragraphs, "\n".join(items)]))
+    harness.will("\n\n".join([*paragraphs, "\n".join(items)]))
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("Go on\r")
@@ -180,23 +180,23 @@ async def test_a_long_answer_leaves_no_trace_of_its_making(shell: Shell, house: 
         assert answer == [*paragraphs, *(f"• item {number}." for number in range(60)), "› typed meanwhile"]
 
 
-async def test_a_message_while_the_agent_works(shell: Shell, house: CliHarness) -> None:
+async def test_a_message_while_the_agent_works(shell: Shell, harness: CliHarness) -> None:
     """What is typed during a turn reaches the model at its next step, and the screen says so."""
     gate = Gate()
-    house.will([gate, "Looking.", LOOK_UP])
+    harness.will([gate, "Looking.", LOOK_UP])
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("What is tea?\r")
         await gate.reached.wait()
         terminal.type("in French please\r")
         await terminal.until("› in French please\n")
-        await house.gateway.arrival_of("in French please")
+        await harness.gateway.arrival_of("in French please")
         gate.set()
         await terminal.until("↳ read now: in French please")
         await terminal.until("You said: in French please\n\n›")
 
 
-async def test_two_windows_on_one_chat(shell: Shell, house: CliHarness) -> None:
+async def test_two_windows_on_one_chat(shell: Shell, harness: CliHarness) -> None:
     """What is said in one is seen in the other; what was typed here is not shown twice."""
     async with shell.terminal() as first, shell.terminal() as second:
         await first.until("›")
@@ -216,9 +216,9 @@ async def test_a_gateway_that_goes_away(shell: Shell, door: WebPlatform) -> None
         assert await terminal.ended() == 1
 
 
-async def test_a_wrong_token_is_named(home: Path, house: CliHarness) -> None:
+async def test_a_wrong_token_is_named(home: Path, harness: CliHarness) -> None:
     """The configured token opens the gateway; another one is refused with a sentence."""
-    async with serving(house.gateway, token="a-long-secret-token") as door:
+    async with serving(harness.gateway, token="a-long-secret-token") as door:
         port = int(door.where.rpartition(":")[2])
         right = Shell(home, {"platforms": {"web": {"port": port, "token": "a-long-secret-token"}}})
         assert (await right.chat("-q", "hello")).stdout == "You said: hello\n"

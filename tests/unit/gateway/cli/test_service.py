@@ -61,7 +61,7 @@ class ServiceHarness:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceHarness:
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceHarness:
     monkeypatch.chdir(tmp_path)
     return ServiceHarness(tmp_path)
 
@@ -71,39 +71,39 @@ def _settings(unit: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def test_install_start_look_and_remove(desk: ServiceHarness) -> None:
+def test_install_start_look_and_remove(harness: ServiceHarness) -> None:
     """From nothing to a service that starts at every login, and back to nothing."""
-    desk.with_systemd()
-    installed = desk.service("install")
+    harness.with_systemd()
+    installed = harness.service("install")
     assert installed.returncode == 0, installed.stderr
-    assert f"Wrote {desk.unit}" in installed.stdout
+    assert f"Wrote {harness.unit}" in installed.stdout
     assert "loginctl enable-linger" in installed.stdout
-    assert desk.calls == [
+    assert harness.calls == [
         "systemctl --user daemon-reload",
         "systemctl --user enable hermes.service",
         "systemctl --user restart hermes.service",
     ]
-    assert desk.unit.read_text() == desk.service("install", "--print").stdout
+    assert harness.unit.read_text() == harness.service("install", "--print").stdout
 
-    status = desk.service("status")
+    status = harness.service("status")
     assert status.stdout == "hermes.service - active (running)\n"
     assert status.returncode == 3, "what systemctl says about it"
-    assert desk.service("logs", "-f", "-n", "7").stdout == "a line of the journal\n"
-    assert desk.calls[-1] == "journalctl --user --unit hermes.service --lines 7 --no-pager --follow"
+    assert harness.service("logs", "-f", "-n", "7").stdout == "a line of the journal\n"
+    assert harness.calls[-1] == "journalctl --user --unit hermes.service --lines 7 --no-pager --follow"
 
-    removed = desk.service("uninstall")
-    assert removed.returncode == 0 and not desk.unit.exists()
-    assert desk.calls[-2:] == [
+    removed = harness.service("uninstall")
+    assert removed.returncode == 0 and not harness.unit.exists()
+    assert harness.calls[-2:] == [
         "systemctl --user disable --now hermes.service",
         "systemctl --user daemon-reload",
     ]
-    assert "nothing to remove" in desk.service("uninstall").stdout
+    assert "nothing to remove" in harness.service("uninstall").stdout
 
 
-def test_no_start(desk: ServiceHarness) -> None:
+def test_no_start(harness: ServiceHarness) -> None:
     """Whoever wants to look first."""
-    assert desk.with_systemd().service("install", "--no-start").returncode == 0
-    assert [call for call in desk.calls if "start" in call] == []
+    assert harness.with_systemd().service("install", "--no-start").returncode == 0
+    assert [call for call in harness.calls if "start" in call] == []
 
 
 def test_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings["WatchdogSec"] == "60", "or a blocked event loop would not be restarted"
 
 
-def test_a_tmp_of_its_own_where_nothing_it_needs_is_in_there(desk: ServiceHarness) -> None:
+def test_a_tmp_of_its_own_where_nothing_it_needs_is_in_there(harness: ServiceHarness) -> None:
     """With the state directory below /tmp, the service would not find it and not start."""
     elsewhere = replace(load(), home=Path("/srv/hermes"), path=None)
     if not Path(__file__).is_relative_to("/tmp"):
@@ -141,9 +141,9 @@ def test_a_tmp_of_its_own_where_nothing_it_needs_is_in_there(desk: ServiceHarnes
     assert _settings(below)["ReadWritePaths"] == '"/tmp/hermes" "/tmp"'
 
 
-def test_hardening_that_works_without_privileges(desk: ServiceHarness) -> None:
+def test_hardening_that_works_without_privileges(harness: ServiceHarness) -> None:
     """What a user's manager cannot do, or what bubblewrap would break on, is not in it."""
-    settings = _settings(desk.service("install", "--print").stdout)
+    settings = _settings(harness.service("install", "--print").stdout)
     assert settings["NoNewPrivileges"] == settings["LockPersonality"] == "yes"
     assert settings["ProtectSystem"] == "strict" and settings["Restart"] == "on-failure"
     assert "AF_NETLINK" in settings["RestrictAddressFamilies"], "for the loopback device of a sandbox"
@@ -165,19 +165,19 @@ def test_hardening_that_works_without_privileges(desk: ServiceHarness) -> None:
     assert settings.keys().isdisjoint({"PrivateUsers", "User", "MemoryDenyWriteExecute"})
 
 
-def test_what_the_service_may_use(desk: ServiceHarness) -> None:
+def test_what_the_service_may_use(harness: ServiceHarness) -> None:
     """Memory, tasks and descriptors; a command of the agent that takes too much does not end Hermes."""
-    settings = _settings(desk.service("install", "--print").stdout)
+    settings = _settings(harness.service("install", "--print").stdout)
     assert (settings["MemoryMax"], settings["TasksMax"], settings["LimitNOFILE"]) == ("4G", "1024", "65536")
     assert settings["OOMPolicy"] == "continue"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_understands_it(desk: ServiceHarness, tmp_path: Path) -> None:
+def test_systemd_understands_it(harness: ServiceHarness, tmp_path: Path) -> None:
     """Every key and every value, by systemd's own judgement."""
-    desk.home.mkdir()
+    harness.home.mkdir()
     unit = tmp_path / "hermes.service"
-    unit.write_text(desk.service("install", "--print").stdout)
+    unit.write_text(harness.service("install", "--print").stdout)
     env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
     verified = subprocess.run(
         ["systemd-analyze", "--user", "verify", str(unit)],
@@ -190,86 +190,90 @@ def test_systemd_understands_it(desk: ServiceHarness, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["install"], ["status"], ["logs"], ["uninstall"]])
-def test_without_systemd(desk: ServiceHarness, arguments: list[str]) -> None:
+def test_without_systemd(harness: ServiceHarness, arguments: list[str]) -> None:
     """A sentence that says what to do, and nothing is written or removed."""
     if arguments != ["install"]:
-        desk.unit.parent.mkdir(parents=True)
-        desk.unit.write_text("")
-    refused = desk.service(*arguments)
+        harness.unit.parent.mkdir(parents=True)
+        harness.unit.write_text("")
+    refused = harness.service(*arguments)
     assert refused.returncode == 1
     assert "so this machine does not use systemd. Start `hermes run` another way" in refused.stderr
-    assert desk.unit.exists() == (arguments != ["install"])
+    assert harness.unit.exists() == (arguments != ["install"])
 
 
 @pytest.mark.parametrize("command", ["status", "logs"])
-def test_not_installed(desk: ServiceHarness, command: str) -> None:
+def test_not_installed(harness: ServiceHarness, command: str) -> None:
     """The command that helps is named."""
-    refused = desk.with_systemd().service(command)
+    refused = harness.with_systemd().service(command)
     assert refused.returncode == 1
     assert "not installed; `hermes service install` does that" in refused.stderr
 
 
-def test_no_session(desk: ServiceHarness) -> None:
+def test_no_session(harness: ServiceHarness) -> None:
     """What everybody meets who has become the user by `su`."""
-    desk.with_systemd(fails="daemon-reload", says="Failed to connect to bus: No medium found")
-    refused = desk.service("install")
+    harness.with_systemd(fails="daemon-reload", says="Failed to connect to bus: No medium found")
+    refused = harness.service("install")
     assert refused.returncode == 1
     assert "Failed to connect to bus: No medium found" in refused.stderr
     assert "Log in as this user" in refused.stderr
-    desk.with_systemd(fails="disable", says="Failed to connect to bus: No medium found")
-    assert desk.service("uninstall").returncode == 1
-    assert not desk.unit.exists(), "or it would start at the next login"
+    harness.with_systemd(fails="disable", says="Failed to connect to bus: No medium found")
+    assert harness.service("uninstall").returncode == 1
+    assert not harness.unit.exists(), "or it would start at the next login"
 
 
-def test_it_does_not_start(desk: ServiceHarness) -> None:
+def test_it_does_not_start(harness: ServiceHarness) -> None:
     """Where to read why."""
-    desk.with_systemd(fails="restart", says="Job for hermes.service failed.")
-    refused = desk.service("install")
+    harness.with_systemd(fails="restart", says="Job for hermes.service failed.")
+    refused = harness.service("install")
     assert refused.returncode == 1
     assert "Job for hermes.service failed. `hermes service logs` shows why." in refused.stderr
 
 
-def test_a_broken_configuration_is_not_installed(desk: ServiceHarness) -> None:
+def test_a_broken_configuration_is_not_installed(harness: ServiceHarness) -> None:
     """It would not start."""
-    desk.with_systemd()
-    desk.home.mkdir()
-    (desk.home / "hermes.yaml").write_text("modle: {}\n")
-    refused = desk.service("install")
+    harness.with_systemd()
+    harness.home.mkdir()
+    (harness.home / "hermes.yaml").write_text("modle: {}\n")
+    refused = harness.service("install")
     assert refused.returncode == 2 and "modle: unknown key" in refused.stderr
-    assert desk.calls == [] and not desk.unit.exists()
+    assert harness.calls == [] and not harness.unit.exists()
 
 
-def test_variables_of_this_shell(desk: ServiceHarness) -> None:
+def test_variables_of_this_shell(harness: ServiceHarness) -> None:
     """A key that a service would not have is named, and one that is in `.env` is not."""
-    desk.with_systemd()
-    desk.home.mkdir()
-    (desk.home / ".env").write_text("OPENAI_API_KEY=sk-kept\n")
-    (desk.home / "hermes.yaml").write_text(
+    harness.with_systemd()
+    harness.home.mkdir()
+    (harness.home / ".env").write_text("OPENAI_API_KEY=sk-kept\n")
+    (harness.home / "hermes.yaml").write_text(
         "platforms: {web: {token: '${PAGE_TOKEN}'}}\nstorage: {path: db/x.db}\n"
     )
-    desk.variables |= {"OPENAI_API_KEY": "sk-x", "ANTHROPIC_API_KEY": "sk-y", "PAGE_TOKEN": "a-long-password"}
+    harness.variables |= {
+        "OPENAI_API_KEY": "sk-x",
+        "ANTHROPIC_API_KEY": "sk-y",
+        "PAGE_TOKEN": "a-long-password",
+    }
     shown = warm.run(
-        [*HERMES, "--config", str(desk.home / "hermes.yaml"), "service", "install"],
-        env=environment(desk.home, **desk.variables),
+        [*HERMES, "--config", str(harness.home / "hermes.yaml"), "service", "install"],
+        env=environment(harness.home, **harness.variables),
     ).stdout
     assert "ANTHROPIC_API_KEY, PAGE_TOKEN are set in this shell only" in shown
-    assert f"add them to {desk.home / '.env'}" in shown
+    assert f"add them to {harness.home / '.env'}" in shown
     assert "sk-" not in shown and "a-long-password" not in shown
-    assert (desk.home / "db").is_dir(), "a folder that it may write into has to be there"
+    assert (harness.home / "db").is_dir(), "a folder that it may write into has to be there"
 
 
-def test_a_unit_that_is_out_of_date(desk: ServiceHarness, tmp_path: Path) -> None:
+def test_a_unit_that_is_out_of_date(harness: ServiceHarness, tmp_path: Path) -> None:
     """After a change of what stands in it."""
-    desk.with_systemd().service("install")
-    (desk.home / "hermes.yaml").write_text("gateway: {drain_seconds: 60}\n")
-    assert "is not what" in desk.service("status").stdout
-    desk.service("install")
+    harness.with_systemd().service("install")
+    (harness.home / "hermes.yaml").write_text("gateway: {drain_seconds: 60}\n")
+    assert "is not what" in harness.service("status").stdout
+    harness.service("install")
     (tmp_path / "hermes.yaml").write_text("gateway: {drain_seconds: 5}\n")
-    assert "is not what" not in desk.service("status").stdout, (
+    assert "is not what" not in harness.service("status").stdout, (
         "another file that lies here is not the service's"
     )
-    (desk.home / "hermes.yaml").write_text("gateway: {drain_seconds: 90}\n")
-    assert "is not what `hermes service install` would write now" in desk.service("status").stdout
+    (harness.home / "hermes.yaml").write_text("gateway: {drain_seconds: 90}\n")
+    assert "is not what `hermes service install` would write now" in harness.service("status").stdout
 
 
 @pytest.mark.parametrize("is_abstract", [False, True])

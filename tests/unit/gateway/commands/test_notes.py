@@ -31,8 +31,8 @@ async def harness(tmp_path: Path) -> AsyncIterator[CommandHarness]:
         raise ModelNotAvailable
 
     llm = ScriptedLLM(context_length=WINDOW)
-    async with furnished(tmp_path, llm, nobody, engine=Hinting) as at:
-        yield CommandHarness(at.gateway, at.store, llm, {})
+    async with furnished(tmp_path, llm, nobody, engine=Hinting) as harness:
+        yield CommandHarness(harness.gateway, harness.store, llm, {})
 
 
 async def kinds(harness: CommandHarness) -> str:

@@ -56,101 +56,101 @@ class GatewayHarness:
 async def test_a_message_waits_by_default(tmp_path: Path) -> None:
     """It is told that it waits and behind how many, and its own turn comes after the running one."""
     gate = asyncio.Event()
-    desk = GatewayHarness(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.", "Three.")
-    listening = asyncio.create_task(desk.hear(TurnDone, 3))
-    await desk.send("first")
-    await _until(lambda: desk.of(TextDelta))
-    await desk.send("second")
-    await desk.send("third")
+    harness = GatewayHarness(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.", "Three.")
+    listening = asyncio.create_task(harness.hear(TurnDone, 3))
+    await harness.send("first")
+    await _until(lambda: harness.of(TextDelta))
+    await harness.send("second")
+    await harness.send("third")
     gate.set()
     await listening
-    assert [(event.text, event.how, event.ahead) for event in desk.of(Queued)] == [
+    assert [(event.text, event.how, event.ahead) for event in harness.of(Queued)] == [
         ("second", "queue", 1),
         ("third", "queue", 2),
     ]
-    assert [event.text for event in desk.of(TurnStarted)] == ["first", "second", "third"]
-    assert [event.text for event in desk.of(TurnDone)] == ["One.", "Two.", "Three."]
-    assert not desk.of(Steered)
+    assert [event.text for event in harness.of(TurnStarted)] == ["first", "second", "third"]
+    assert [event.text for event in harness.of(TurnDone)] == ["One.", "Two.", "Three."]
+    assert not harness.of(Steered)
 
 
 async def test_a_message_steers(tmp_path: Path) -> None:
     """The model has it at its next step, and no turn of its own follows."""
     gate = asyncio.Event()
-    desk = GatewayHarness(
+    harness = GatewayHarness(
         await temporary_store(), tmp_path, "steer", ["Hm", gate, ToolCall("c1", "look", "{}")], "Both."
     )
-    listening = asyncio.create_task(desk.hear(TurnDone))
-    await desk.send("first")
-    await _until(lambda: desk.of(TextDelta))
-    await desk.send("second")
+    listening = asyncio.create_task(harness.hear(TurnDone))
+    await harness.send("first")
+    await _until(lambda: harness.of(TextDelta))
+    await harness.send("second")
     gate.set()
     await listening
-    assert [event.how for event in desk.of(Queued)] == ["steer"]
-    assert [event.text for event in desk.of(Steered)] == ["second"]
-    assert [event.text for event in desk.of(TurnStarted)] == ["first"]
+    assert [event.how for event in harness.of(Queued)] == ["steer"]
+    assert [event.text for event in harness.of(Steered)] == ["second"]
+    assert [event.text for event in harness.of(TurnStarted)] == ["first"]
 
 
 async def test_a_message_interrupts(tmp_path: Path) -> None:
     """The running answer ends where it is, and the new message is taken up at once."""
-    desk = GatewayHarness(
+    harness = GatewayHarness(
         await temporary_store(), tmp_path, "interrupt", ["Once upon", asyncio.Event()], "Two."
     )
-    listening = asyncio.create_task(desk.hear(TurnDone, 2))
-    await desk.send("a story")
-    await _until(lambda: desk.of(TextDelta))
-    await desk.send("no, the weather")
+    listening = asyncio.create_task(harness.hear(TurnDone, 2))
+    await harness.send("a story")
+    await _until(lambda: harness.of(TextDelta))
+    await harness.send("no, the weather")
     await listening
-    assert [event.stopped for event in desk.of(TurnDone)] == [True, False]
-    assert desk.of(TurnDone)[1].text == "Two."
+    assert [event.stopped for event in harness.of(TurnDone)] == [True, False]
+    assert harness.of(TurnDone)[1].text == "Two."
 
 
 @pytest.mark.parametrize("busy", ["queue", "steer", "interrupt"])
 async def test_a_command_waits_its_turn_in_every_mode(tmp_path: Path, busy: Busy) -> None:
     """A command is neither given to the model nor does it end an answer, unless it overtakes."""
     gate = asyncio.Event()
-    desk = GatewayHarness(await temporary_store(), tmp_path, busy, ["One", gate, "."])
-    listening = asyncio.create_task(desk.hear(TurnDone, 2))
-    await desk.send("first")
-    await _until(lambda: desk.of(TextDelta))
-    await desk.send("/usage")
+    harness = GatewayHarness(await temporary_store(), tmp_path, busy, ["One", gate, "."])
+    listening = asyncio.create_task(harness.hear(TurnDone, 2))
+    await harness.send("first")
+    await _until(lambda: harness.of(TextDelta))
+    await harness.send("/usage")
     gate.set()
     await listening
-    assert [event.how for event in desk.of(Queued)] == ["queue"]
-    assert desk.of(TurnDone)[0].text == "One."
-    assert any("tokens" in event.text for event in desk.of(Notice))
+    assert [event.how for event in harness.of(Queued)] == ["queue"]
+    assert harness.of(TurnDone)[0].text == "One."
+    assert any("tokens" in event.text for event in harness.of(Notice))
 
 
 async def test_stop_gets_through_at_once(tmp_path: Path) -> None:
     """Although two messages wait."""
-    desk = GatewayHarness(
+    harness = GatewayHarness(
         await temporary_store(), tmp_path, "queue", ["Once upon", asyncio.Event()], "Two.", "Three."
     )
-    listening = asyncio.create_task(desk.hear(TurnDone, 3))
-    await desk.send("a story")
-    await _until(lambda: desk.of(TextDelta))
-    await desk.send("second")
-    await desk.send("third")
-    await desk.send("/stop")
+    listening = asyncio.create_task(harness.hear(TurnDone, 3))
+    await harness.send("a story")
+    await _until(lambda: harness.of(TextDelta))
+    await harness.send("second")
+    await harness.send("third")
+    await harness.send("/stop")
     await listening
-    assert [event.stopped for event in desk.of(TurnDone)] == [True, False, False]
-    assert desk.of(Notice)[0].text == "Stopped."
+    assert [event.stopped for event in harness.of(TurnDone)] == [True, False, False]
+    assert harness.of(Notice)[0].text == "Stopped."
 
 
 async def test_a_waiting_message_can_be_replaced_until_its_turn(tmp_path: Path) -> None:
     """Its author has changed it; once the model has it, that is over."""
     gate = asyncio.Event()
-    desk = GatewayHarness(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.")
-    listening = asyncio.create_task(desk.hear(TurnDone, 2))
-    await desk.send("first")
-    await _until(lambda: desk.of(TextDelta))
+    harness = GatewayHarness(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.")
+    listening = asyncio.create_task(harness.hear(TurnDone, 2))
+    await harness.send("first")
+    await _until(lambda: harness.of(TextDelta))
     waiting = InboundMessage(HERE, OWNER, "secnod")
-    conversation = await desk.gateway.receive(waiting)
+    conversation = await harness.gateway.receive(waiting)
     changed = InboundMessage(HERE, OWNER, "second", id=waiting.id)
-    assert desk.gateway.replace_queued(conversation.id, changed)
+    assert harness.gateway.replace_queued(conversation.id, changed)
     gate.set()
     await listening
-    assert desk.of(TurnStarted)[1].text == "second"
-    assert not desk.gateway.replace_queued(conversation.id, changed)
+    assert harness.of(TurnStarted)[1].text == "second"
+    assert not harness.gateway.replace_queued(conversation.id, changed)
 
 
 async def _until(condition: Any) -> None:

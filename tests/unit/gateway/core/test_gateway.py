@@ -29,7 +29,7 @@ from tests.support.stores import temporary_store
 
 
 @dataclass
-class Office:
+class GatewayHarness:
     gateway: Gateway
     llm: ScriptedLLM
     store: SqliteStore
@@ -37,7 +37,7 @@ class Office:
     async def send(self, text: str, chat: str = "desk") -> str:
         return (await self.gateway.receive(InboundMessage(Address("web", chat), OWNER, text))).id
 
-    async def until_it_speaks(self, conversation_id: str) -> None:
+    async def wait_for_text(self, conversation_id: str) -> None:
         with self.gateway.hub.watch(conversation_id, after=0) as watcher:
             while not isinstance((await asyncio.wait_for(anext(watcher), 5)).event, TextDelta):
                 pass
@@ -55,11 +55,11 @@ class Office:
 
 
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
+async def harness(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
     store, llm = await temporary_store(), ScriptedLLM()
     agent = make_agent(llm, store.sessions)
     gateway = make_gateway(agent, store, tmp_path)
-    yield Office(gateway, llm, store)
+    yield GatewayHarness(gateway, llm, store)
     await gateway.close()
 
 
@@ -68,39 +68,39 @@ def _gated(text: str) -> tuple[asyncio.Event, Sequence[Step]]:
     return gate, [[text, gate, "."]]
 
 
-async def test_messages_of_one_conversation_are_answered_in_order(office: Office) -> None:
+async def test_messages_of_one_conversation_are_answered_in_order(harness: GatewayHarness) -> None:
     """A message sent while a turn runs waits for its own turn."""
     gate, steps = _gated("one")
-    office.llm.then(*steps, "two", "three")
-    conversation = await office.send("1")
-    await office.send("2")
-    await office.send("3")
+    harness.llm.then(*steps, "two", "three")
+    conversation = await harness.send("1")
+    await harness.send("2")
+    await harness.send("3")
     gate.set()
-    events = await office.until(conversation, 3)
+    events = await harness.until(conversation, 3)
     assert [event.text for event in events if isinstance(event, TurnDone)] == ["one.", "two", "three"]
 
 
-async def test_conversations_do_not_wait_for_each_other(office: Office) -> None:
+async def test_conversations_do_not_wait_for_each_other(harness: GatewayHarness) -> None:
     """A turn that hangs in one chat does not hold up another."""
     gate = asyncio.Event()
-    office.llm.then(*[lambda request: ["slow", gate, "."] if "1" in str(request.messages) else "quick"] * 2)
-    slow = await office.send("1", chat="a")
-    quick = await office.send("2", chat="b")
-    assert (await office.until(quick, 1))[-1] == TurnDone("quick")
+    harness.llm.then(*[lambda request: ["slow", gate, "."] if "1" in str(request.messages) else "quick"] * 2)
+    slow = await harness.send("1", chat="a")
+    quick = await harness.send("2", chat="b")
+    assert (await harness.until(quick, 1))[-1] == TurnDone("quick")
     gate.set()
-    assert (await office.until(slow, 1))[-1] == TurnDone("slow.")
+    assert (await harness.until(slow, 1))[-1] == TurnDone("slow.")
 
 
-async def test_stop_overtakes_and_what_waits_comes_next(office: Office) -> None:
+async def test_stop_overtakes_and_what_waits_comes_next(harness: GatewayHarness) -> None:
     """/stop gets through while a turn runs; the message behind it is answered."""
     _, steps = _gated("endless")
-    office.llm.then(*steps, "next")
-    conversation = await office.send("1")
-    await office.until_it_speaks(conversation)
-    await office.send("2")
-    with office.gateway.hub.watch(conversation, after=0) as watcher:
-        await office.send("/stop")
-        ended = [event for event in await office.read(watcher, 2) if isinstance(event, TurnDone)]
+    harness.llm.then(*steps, "next")
+    conversation = await harness.send("1")
+    await harness.wait_for_text(conversation)
+    await harness.send("2")
+    with harness.gateway.hub.watch(conversation, after=0) as watcher:
+        await harness.send("/stop")
+        ended = [event for event in await harness.read(watcher, 2) if isinstance(event, TurnDone)]
     assert [(event.text, event.stopped) for event in ended] == [("", True), ("next", False)]
 
 
@@ -114,9 +114,9 @@ async def test_a_command_that_crashes_beside_a_turn_is_answered_once(tmp_path: P
     commands = Commands([Command("crash", "crash", crash, overtakes=True)])
     agent = make_agent(llm, store.sessions)
     gateway = Gateway(agent, store, commands, Plugins(), settings=current_config(), workspaces=tmp_path)
-    office = Office(gateway, llm, store)
+    harness = GatewayHarness(gateway, llm, store)
     with capture_logs() as logs:
-        conversation = await office.send("/crash")
+        conversation = await harness.send("/crash")
     with gateway.hub.watch(conversation, after=0) as watcher:
         told = (await asyncio.wait_for(anext(watcher), 5)).event
     assert isinstance(told, Notice) and "broke down over this command" in told.text
@@ -125,66 +125,66 @@ async def test_a_command_that_crashes_beside_a_turn_is_answered_once(tmp_path: P
     await gateway.close()
 
 
-async def test_commands_are_answered_and_never_reach_the_model(office: Office) -> None:
+async def test_commands_are_answered_and_never_reach_the_model(harness: GatewayHarness) -> None:
     """`/help` is a notice; the history stays empty."""
-    conversation = await office.send("/help")
-    events = await office.until(conversation, 1)
+    conversation = await harness.send("/help")
+    events = await harness.until(conversation, 1)
     assert any(isinstance(event, Notice) and "/reset" in event.text for event in events)
-    assert office.llm.requests == []
-    assert await office.store.sessions.transcript(conversation) == []
+    assert harness.llm.requests == []
+    assert await harness.store.sessions.transcript(conversation) == []
 
 
-async def test_an_unknown_command_gets_a_hint(office: Office) -> None:
+async def test_an_unknown_command_gets_a_hint(harness: GatewayHarness) -> None:
     """A slip of the finger is not sent to the model."""
-    events = await office.until(await office.send("/rest"), 1)
+    events = await harness.until(await harness.send("/rest"), 1)
     assert Notice("There is no /rest. Did you mean /reset?") in events
 
 
-async def test_reset_begins_a_child_session_and_keeps_the_past(office: Office) -> None:
+async def test_reset_begins_a_child_session_and_keeps_the_past(harness: GatewayHarness) -> None:
     """The new session knows nothing, the old one is its parent and stays searchable."""
-    office.llm.then("Noted.", "What codeword?")
-    conversation = await office.send("The codeword is heliotrope.")
-    await office.send("/reset")
-    await office.send("What is it?")
-    await office.until(conversation, 3)
-    assert "heliotrope" not in str(office.llm.requests[-1].messages)
-    first, second = await office.store.sessions.sessions(conversation)
+    harness.llm.then("Noted.", "What codeword?")
+    conversation = await harness.send("The codeword is heliotrope.")
+    await harness.send("/reset")
+    await harness.send("What is it?")
+    await harness.until(conversation, 3)
+    assert "heliotrope" not in str(harness.llm.requests[-1].messages)
+    first, second = await harness.store.sessions.sessions(conversation)
     assert (second.parent_id, second.reason) == (first.id, "reset")
-    assert await office.store.sessions.search("heliotrope", conversation_id=conversation)
+    assert await harness.store.sessions.search("heliotrope", conversation_id=conversation)
 
 
-async def test_a_failing_turn_is_a_sentence_and_the_next_one_works(office: Office) -> None:
+async def test_a_failing_turn_is_a_sentence_and_the_next_one_works(harness: GatewayHarness) -> None:
     """A provider's trouble ends one turn."""
-    office.llm.then(ModelOverloaded(), "Fine.")
-    conversation = await office.send("1")
-    await office.send("2")
-    events = await office.until(conversation, 2)
+    harness.llm.then(ModelOverloaded(), "Fine.")
+    conversation = await harness.send("1")
+    await harness.send("2")
+    events = await harness.until(conversation, 2)
     assert TurnFailed(str(ModelOverloaded())) in events
     assert events[-1] == TurnDone("Fine.")
 
 
-async def test_a_bug_in_one_turn_does_not_end_the_mailbox(office: Office) -> None:
+async def test_a_bug_in_one_turn_does_not_end_the_mailbox(harness: GatewayHarness) -> None:
     """Even an error nobody thought of leaves the conversation usable."""
 
     def broken(request: object) -> Step:
         raise ZeroDivisionError
 
-    office.llm.then(*[broken] * MAX_CRASHES, "Fine.")
-    conversation = await office.send("1")
-    await office.send("2")
-    events = await office.until(conversation, 2)
+    harness.llm.then(*[broken] * MAX_CRASHES, "Fine.")
+    conversation = await harness.send("1")
+    await harness.send("2")
+    events = await harness.until(conversation, 2)
     assert "broke down" in next(event.error for event in events if isinstance(event, TurnFailed))
     assert events[-1] == TurnDone("Fine.")
 
 
-async def test_closing_ends_turns_and_keeps_new_messages_for_later(office: Office) -> None:
+async def test_closing_ends_turns_and_keeps_new_messages_for_later(harness: GatewayHarness) -> None:
     """Shutdown does not hang on a model that never answers."""
     _, steps = _gated("endless")
-    office.llm.then(*steps)
-    await office.send("1")
-    await asyncio.wait_for(office.gateway.close(), 5)
-    await office.send("2")
-    waiting = await office.store.inbox.waiting("web")
+    harness.llm.then(*steps)
+    await harness.send("1")
+    await asyncio.wait_for(harness.gateway.close(), 5)
+    await harness.send("2")
+    waiting = await harness.store.inbox.waiting("web")
     assert [taken.payload["text"] for taken in waiting] == ["1", "2"]
 
 
@@ -213,11 +213,11 @@ async def test_advice_about_settings_is_for_admins(tmp_path: Path, is_admin: boo
     agent = make_agent(llm, store.sessions)
     agent.instructions = "Be kind. " * 500
     gateway = make_gateway(agent, store, tmp_path)
-    office = Office(gateway, llm, store)
+    harness = GatewayHarness(gateway, llm, store)
     conversation = ""
     for number in range(4):
         inbound = InboundMessage(Address("web", "desk"), "telegram:5", f"{number}", is_admin=is_admin)
         conversation = (await gateway.receive(inbound)).id
-    told = [event.text for event in await office.until(conversation, 4) if isinstance(event, Notice)]
+    told = [event.text for event in await harness.until(conversation, 4) if isinstance(event, Notice)]
     await gateway.close()
     assert any("Enable fewer tools" in text for text in told) == is_admin

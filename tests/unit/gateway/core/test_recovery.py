@@ -102,7 +102,7 @@ class RecoveryHarness:
 
 
 @asynccontextmanager
-async def house(
+async def open_harness(
     path: Path, *steps: Step, busy: Busy = "queue", drain: float = 0.0, pause: float = 0.0
 ) -> AsyncIterator[RecoveryHarness]:
     store, llm = await SqliteStore.open(path), ScriptedLLM(steps)
@@ -133,12 +133,12 @@ def never() -> list[str | asyncio.Event]:
 
 async def test_the_turn_and_what_waited_behind_it_are_answered_once_each_in_order(path: Path) -> None:
     """The first was being answered, the others waited. Half an answer is none, and is written anew."""
-    async with house(path, never()) as before:
+    async with open_harness(path, never()) as before:
         for text in ("one", "two", "three"):
             await before.send(text)
         await before.until(TextDelta)
         left = before.as_it_is_now()
-    async with house(left, "Answer one.", "Answer two.", "Answer three.") as after:
+    async with open_harness(left, "Answer one.", "Answer two.", "Answer three.") as after:
         await after.gateway.recover("web")
         await after.until(TurnDone, count=3)
         expected = [
@@ -154,13 +154,13 @@ async def test_a_call_without_a_result_is_not_run_again(path: Path) -> None:
     """Nobody knows whether it took effect: the model is told so, and decides."""
     runs.clear()
     call = ToolCall("c1", "launch", json.dumps({"what": "rocket"}))
-    async with house(path, ["Here goes.", call]) as before:
+    async with open_harness(path, ["Here goes.", call]) as before:
         await before.send("Launch it")
         await before.until(ToolStarted)
         while not runs:  # noqa: ASYNC110 - the tool has no way to call us
             await asyncio.sleep(0)
         left = before.as_it_is_now()
-    async with house(left, "I do not know whether it flies.") as after:
+    async with open_harness(left, "I do not know whether it flies.") as after:
         await after.gateway.recover("web")
         await after.until(TurnDone)
         assert runs == ["rocket"]
@@ -172,7 +172,7 @@ async def test_a_call_without_a_result_is_not_run_again(path: Path) -> None:
 
 async def test_a_command_that_was_under_way_is_not_carried_out_again(path: Path) -> None:
     """`/undo` twice would take back more than was meant."""
-    async with house(path, "One.", "Two.") as before:
+    async with open_harness(path, "One.", "Two.") as before:
         await before.send("first")
         await before.send("second")
         await before.until(TurnDone, count=2)
@@ -184,7 +184,7 @@ async def test_a_command_that_was_under_way_is_not_carried_out_again(path: Path)
         await before.store.inbox.add(taken)
         await before.store.inbox.start_attempt(taken.id)
         left = before.as_it_is_now()
-    async with house(left) as after:
+    async with open_harness(left) as after:
         await after.gateway.recover("web")
         events = await after.until(TurnDone)
         (notice,) = [event for event in events if isinstance(event, Notice)]
@@ -194,16 +194,16 @@ async def test_a_command_that_was_under_way_is_not_carried_out_again(path: Path)
 
 async def test_a_message_that_ends_the_process_each_time_is_parked(path: Path) -> None:
     """It is told to its author and to the operator, and the next one is answered."""
-    async with house(path, never()) as before:
+    async with open_harness(path, never()) as before:
         poison = await before.send("poison")
         await before.until(TextDelta)
         left = before.as_it_is_now()
     for _ in range(MAX_ATTEMPTS - 1):
-        async with house(left, never()) as again:
+        async with open_harness(left, never()) as again:
             await again.gateway.recover("web")
             await again.until(TextDelta)
             left = again.as_it_is_now()
-    async with house(left, "Fine.") as after:
+    async with open_harness(left, "Fine.") as after:
         await after.gateway.recover("web")
         (told,) = [event for event in await after.until(TurnFailed) if isinstance(event, TurnFailed)]
         assert "kept" in told.error
@@ -214,18 +214,18 @@ async def test_a_message_that_ends_the_process_each_time_is_parked(path: Path) -
 
 async def test_what_is_parked_says_that_a_half_answer_may_be_seen(path: Path) -> None:
     """The process died while the beginning was sent: whether it arrived is unknown, so it cannot be taken away."""
-    async with house(path, never()) as at:
-        poison = await at.send("poison")
-        await at.until(TextDelta)
-        conversation = await at.conversation_id()
+    async with open_harness(path, never()) as harness:
+        poison = await harness.send("poison")
+        await harness.until(TextDelta)
+        conversation = await harness.conversation_id()
         sending = OutboxItem(
             "out_1", conversation, poison.id, "", Place("1"), "text", None, DeliveryProgress("sending")
         )
-        await at.store.outbox.save_progress("telegram", sending)
+        await harness.store.outbox.save_progress("telegram", sending)
         for _ in range(MAX_ATTEMPTS):
-            await at.store.inbox.start_attempt(poison.id)
-        left = at.as_it_is_now()
-    async with house(left) as after:
+            await harness.store.inbox.start_attempt(poison.id)
+        left = harness.as_it_is_now()
+    async with open_harness(left) as after:
         await after.gateway.recover("web")
         (told,) = [event for event in await after.until(TurnFailed) if isinstance(event, TurnFailed)]
         assert "is not complete" in told.error
@@ -233,58 +233,58 @@ async def test_what_is_parked_says_that_a_half_answer_may_be_seen(path: Path) ->
 
 async def test_after_two_deaths_a_death_counts_for_one_message_only(path: Path) -> None:
     """Three were at work when the process died, twice. Only the one that is at work at each later death is parked."""
-    desks = [Address("web", f"desk {number}") for number in range(3)]
-    async with house(path, never(), never(), never()) as before:
-        killer, *innocent = [await before.send("hello", at=desk) for desk in desks]
-        for desk in desks:
-            await before.until(TextDelta, at=desk)
+    addresses = [Address("web", f"desk {number}") for number in range(3)]
+    async with open_harness(path, never(), never(), never()) as before:
+        killer, *innocent = [await before.send("hello", at=address) for address in addresses]
+        for address in addresses:
+            await before.until(TextDelta, at=address)
         left = before.as_it_is_now()
-    async with house(left, never(), never(), never()) as again:
+    async with open_harness(left, never(), never(), never()) as again:
         await again.gateway.recover("web")
-        for desk in desks:
-            await again.until(TextDelta, at=desk)
+        for address in addresses:
+            await again.until(TextDelta, at=address)
         left = again.as_it_is_now()
     for _ in range(MAX_ATTEMPTS - SUSPECT_AFTER):
-        async with house(left, never()) as again:
+        async with open_harness(left, never()) as again:
             await again.gateway.recover("web")
-            await again.until(TextDelta, at=desks[0])
+            await again.until(TextDelta, at=addresses[0])
             attempts = dict(again.query("SELECT id, attempts FROM inbox"))  # type: ignore[arg-type]
             assert [attempts[message.id] for message in innocent] == [SUSPECT_AFTER, SUSPECT_AFTER]
             left = again.as_it_is_now()
-    async with house(left, "Fine.", "Fine.") as after:
+    async with open_harness(left, "Fine.", "Fine.") as after:
         await after.gateway.recover("web")
-        await after.until(TurnFailed, at=desks[0])
-        for desk in desks[1:]:
-            assert (await after.until(TurnDone, at=desk))[-1] == TurnDone("Fine.")
+        await after.until(TurnFailed, at=addresses[0])
+        for address in addresses[1:]:
+            assert (await after.until(TurnDone, at=address))[-1] == TurnDone("Fine.")
         assert [parked.id for parked in await after.store.inbox.parked()] == [killer.id]
 
 
 async def test_a_stop_takes_back_only_what_this_process_began(path: Path) -> None:
     """A suspect that still waits for its turn keeps its count: it may be the one that kills."""
-    async with house(path, never()) as before:
+    async with open_harness(path, never()) as before:
         suspect = await before.send("hello")
         await before.until(TextDelta)
         for _ in range(3):
             await before.store.inbox.start_attempt(suspect.id)
         left = before.as_it_is_now()
-    async with house(left, never(), pause=3_600.0) as again:
+    async with open_harness(left, never(), pause=3_600.0) as again:
         await again.gateway.recover("web")
         while not again.gateway.active_turns:  # noqa: ASYNC110 - a suspect that waits tells nobody
             await asyncio.sleep(0)
-    async with house(left) as after:
+    async with open_harness(left) as after:
         assert after.query("SELECT attempts FROM inbox") == [(4,)]
 
 
 async def test_orderly_stops_do_not_count_as_crashes(path: Path) -> None:
     """A long answer that every restart interrupts is not given up on."""
     for number in range(MAX_ATTEMPTS + 1):
-        async with house(path, never()) as at:
+        async with open_harness(path, never()) as harness:
             if number:
-                await at.gateway.recover("web")
+                await harness.gateway.recover("web")
             else:
-                await at.send("patience")
-            await at.until(TextDelta)
-    async with house(path, "At last.") as after:
+                await harness.send("patience")
+            await harness.until(TextDelta)
+    async with open_harness(path, "At last.") as after:
         await after.gateway.recover("web")
         assert (await after.until(TurnDone))[-1] == TurnDone("At last.")
 
@@ -296,21 +296,21 @@ async def test_what_broke_down_after_some_of_it_was_seen_is_not_begun_anew(path:
         raise ZeroDivisionError
 
     call = ToolCall("c1", "unknown_tool", "{}")
-    async with house(path, ["Let me see.", call], breaks, "Never.") as at:
-        await at.send("hello")
-        (told,) = [event for event in await at.until(TurnFailed) if isinstance(event, TurnFailed)]
+    async with open_harness(path, ["Let me see.", call], breaks, "Never.") as harness:
+        await harness.send("hello")
+        (told,) = [event for event in await harness.until(TurnFailed) if isinstance(event, TurnFailed)]
         assert "broke down" in told.error and "/retry" in told.error
-        assert [text for role, text in await at.said() if role == "assistant"] == ["Let me see."]
-        assert len(await at.store.inbox.parked()) == 1
+        assert [text for role, text in await harness.said() if role == "assistant"] == ["Let me see."]
+        assert len(await harness.store.inbox.parked()) == 1
 
 
 async def test_steps_are_numbered_on_behind_the_highest_that_is_stored(path: Path) -> None:
     """A call that was refused as too long leaves a gap. A number used twice would cost the answer."""
-    async with house(path, never()) as before:
+    async with open_harness(path, never()) as before:
         inbound = await before.send("hello")
         await before.until(TextDelta)
         left = before.as_it_is_now()
-    async with house(left, "Done.") as after:
+    async with open_harness(left, "Done.") as after:
         session = (await after.store.sessions.open_conversation(HERE, person=OWNER)).live_session_id
         second = Message("assistant", "Shorter.", id=id_from("msg", inbound.id, "1"))
         await after.store.sessions.append(session, [second])
@@ -320,62 +320,62 @@ async def test_steps_are_numbered_on_behind_the_highest_that_is_stored(path: Pat
 
 async def test_an_unreadable_row_keeps_nobody_from_starting(path: Path) -> None:
     """It is parked; the others are answered."""
-    async with house(path, "Fine.") as at:
-        await at.store.inbox.add(InboxMessage("msg_strange", "web", {"what": "ever"}))
+    async with open_harness(path, "Fine.") as harness:
+        await harness.store.inbox.add(InboxMessage("msg_strange", "web", {"what": "ever"}))
         taken = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
-        await at.store.inbox.add(InboxMessage("msg_good", "web", taken))
-        await at.gateway.recover("web")
-        assert (await at.until(TurnDone))[-1] == TurnDone("Fine.")
-        assert [parked.id for parked in await at.store.inbox.parked()] == ["msg_strange"]
+        await harness.store.inbox.add(InboxMessage("msg_good", "web", taken))
+        await harness.gateway.recover("web")
+        assert (await harness.until(TurnDone))[-1] == TurnDone("Fine.")
+        assert [parked.id for parked in await harness.store.inbox.parked()] == ["msg_strange"]
 
 
 async def test_what_is_in_hand_is_not_taken_up_twice(path: Path) -> None:
     """A second window on the same conversation, in the same process."""
     gate = asyncio.Event()
-    async with house(path, ["One", gate, "."]) as at:
-        await at.send("hello")
-        await at.until(TextDelta)
-        await at.gateway.recover("web")
+    async with open_harness(path, ["One", gate, "."]) as harness:
+        await harness.send("hello")
+        await harness.until(TextDelta)
+        await harness.gateway.recover("web")
         gate.set()
-        await at.until(TurnDone)
-        await at.idle()
-        assert len(at.llm.requests) == 1
+        await harness.until(TurnDone)
+        await harness.idle()
+        assert len(harness.llm.requests) == 1
 
 
 async def test_a_stop_while_messages_are_given_to_the_turn_loses_none(path: Path) -> None:
     """Until they are stored they wait for a turn of their own."""
     gate = asyncio.Event()
     call = ToolCall("c1", "unknown_tool", "{}")
-    async with house(path, ["Hm. ", gate, call], "Both.", "B.", busy="steer") as at:
-        await at.send("a")
-        await at.until(TextDelta)
-        await at.send("b")
+    async with open_harness(path, ["Hm. ", gate, call], "Both.", "B.", busy="steer") as harness:
+        await harness.send("a")
+        await harness.until(TextDelta)
+        await harness.send("b")
         gate.set()
-        conversation = await at.conversation_id()
-        with at.gateway.hub.watch(conversation, after=0) as watcher:
+        conversation = await harness.conversation_id()
+        with harness.gateway.hub.watch(conversation, after=0) as watcher:
             async for envelope in watcher:
                 if isinstance(envelope.event, ToolFinished):
                     break
-        at.gateway.stop_turn(conversation)
-        await at.idle()
-        assert [text for role, text in await at.said() if role == "user"] == ["a", "b"]
-        assert await at.store.inbox.waiting("web") == []
+        harness.gateway.stop_turn(conversation)
+        await harness.idle()
+        assert [text for role, text in await harness.said() if role == "user"] == ["a", "b"]
+        assert await harness.store.inbox.waiting("web") == []
 
 
 async def test_the_store_is_waited_for_before_a_turn_begins(path: Path) -> None:
     """What has been taken is answered when the store writes again; nobody has to send it once more."""
     payload = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
-    async with house(path, "Fine.") as at:
-        await at.conversation_id()
-        await at.store.inbox.add(InboxMessage("msg_1", "web", payload))
-        await _only_reading(at.store, on=True)
+    async with open_harness(path, "Fine.") as harness:
+        await harness.conversation_id()
+        await harness.store.inbox.add(InboxMessage("msg_1", "web", payload))
+        await _only_reading(harness.store, on=True)
         with structlog.testing.capture_logs() as logs:
-            await at.gateway.recover("web")
+            await harness.gateway.recover("web")
             async with asyncio.timeout(10):
                 while not any(entry["event"] == "store.waited_for" for entry in logs):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-        await _only_reading(at.store, on=False)
-        assert (await at.until(TurnDone, TurnFailed))[-1] == TurnDone("Fine.")
+        await _only_reading(harness.store, on=False)
+        assert (await harness.until(TurnDone, TurnFailed))[-1] == TurnDone("Fine.")
 
 
 async def _only_reading(store: SqliteStore, *, on: bool) -> None:
@@ -387,68 +387,68 @@ async def _only_reading(store: SqliteStore, *, on: bool) -> None:
 
 async def test_a_message_delivered_again_is_taken_once(path: Path) -> None:
     """Its id is its identity, however often it comes."""
-    async with house(path, "Once.") as at:
-        first = await at.send("hello", id="msg_1")
-        await at.until(TurnDone)
-        await at.gateway.receive(first)
-        assert await at.said() == [("user", "hello"), ("assistant", "Once.")]
-        assert len(at.llm.requests) == 1
+    async with open_harness(path, "Once.") as harness:
+        first = await harness.send("hello", id="msg_1")
+        await harness.until(TurnDone)
+        await harness.gateway.receive(first)
+        assert await harness.said() == [("user", "hello"), ("assistant", "Once.")]
+        assert len(harness.llm.requests) == 1
 
 
 async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path: Path) -> None:
     """Whoever looks sees all of it or nothing: there is no moment in which a crash loses the reply or doubles it."""
     gate = asyncio.Event()
     place = Place("4711")
-    async with house(path, ["Fine", gate, "."]) as at:
-        await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, place, "17"))
-        await at.submit("hello", "msg_1")
-        await at.until(TextDelta)
+    async with open_harness(path, ["Fine", gate, "."]) as harness:
+        await harness.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, place, "17"))
+        await harness.submit("hello", "msg_1")
+        await harness.until(TextDelta)
         look = """SELECT (SELECT count(*) FROM messages WHERE role = 'assistant'),
             (SELECT count(*) FROM outbox), (SELECT state FROM inbox)"""
-        assert at.query(look) == [(0, 0, "waiting")]
+        assert harness.query(look) == [(0, 0, "waiting")]
         gate.set()
-        await at.until(TurnDone)
-        assert at.query(look) == [(1, 1, "done")]
-        (outgoing,) = await at.store.outbox.undelivered("web")
+        await harness.until(TurnDone)
+        assert harness.query(look) == [(1, 1, "done")]
+        (outgoing,) = await harness.store.outbox.undelivered("web")
         assert (outgoing.content, outgoing.place, outgoing.reply_to) == ("Fine.", place, "17")
-        assert at.query("SELECT id FROM messages WHERE role = 'assistant'") == [(outgoing.id,)]
+        assert harness.query("SELECT id FROM messages WHERE role = 'assistant'") == [(outgoing.id,)]
 
 
 async def test_a_failure_is_a_reply_too(path: Path) -> None:
     """The sentence about it is on its way in the same commit that ends the turn."""
-    async with house(path) as at:
-        await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
-        await at.submit("/nonsense", "msg_1")
-        await at.until(TurnDone)
-        (outgoing,) = await at.store.outbox.undelivered("web")
+    async with open_harness(path) as harness:
+        await harness.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
+        await harness.submit("/nonsense", "msg_1")
+        await harness.until(TurnDone)
+        (outgoing,) = await harness.store.outbox.undelivered("web")
         assert outgoing.kind == "notice" and "There is no /nonsense" in (outgoing.content or "")
 
 
 async def test_a_stop_lets_running_answers_end(path: Path) -> None:
     """Within the time they are given. What waits is not begun any more."""
     gate = asyncio.Event()
-    async with house(path, ["Nearly", gate, " done."], drain=10.0) as at:
-        await at.send("one")
-        await at.send("two")
-        await at.until(TextDelta)
-        closing_down = asyncio.create_task(at.gateway.close())
+    async with open_harness(path, ["Nearly", gate, " done."], drain=10.0) as harness:
+        await harness.send("one")
+        await harness.send("two")
+        await harness.until(TextDelta)
+        closing_down = asyncio.create_task(harness.gateway.close())
         await asyncio.sleep(0)
         gate.set()
         await asyncio.wait_for(closing_down, 5)
-        assert await at.said() == [("user", "one"), ("assistant", "Nearly done.")]
-        assert [taken.payload["text"] for taken in await at.store.inbox.waiting("web")] == ["two"]
+        assert await harness.said() == [("user", "one"), ("assistant", "Nearly done.")]
+        assert [taken.payload["text"] for taken in await harness.store.inbox.waiting("web")] == ["two"]
 
 
 async def test_a_stop_leaves_what_takes_longer_for_the_next_start(path: Path) -> None:
     """Its author is told, and half an answer is not stored as if it were one."""
-    async with house(path, never(), drain=0.01) as at:
-        await at.send("one")
-        await at.until(TextDelta)
-        await at.gateway.close()
-        events = await at.until(TurnFailed)
+    async with open_harness(path, never(), drain=0.01) as harness:
+        await harness.send("one")
+        await harness.until(TextDelta)
+        await harness.gateway.close()
+        events = await harness.until(TurnFailed)
         assert isinstance(events[-1], TurnFailed) and "continues this answer" in events[-1].error
-        assert await at.said() == [("user", "one")]
-    async with house(path, "Now then.") as after:
+        assert await harness.said() == [("user", "one")]
+    async with open_harness(path, "Now then.") as after:
         await after.gateway.recover("web")
         await after.until(TurnDone)
         assert await after.said() == [("user", "one"), ("assistant", "Now then.")]
@@ -456,27 +456,27 @@ async def test_a_stop_leaves_what_takes_longer_for_the_next_start(path: Path) ->
 
 async def test_a_message_stopped_by_its_author_is_not_taken_up_again(path: Path) -> None:
     """/stop is an answer."""
-    async with house(path, never()) as at:
-        await at.send("one")
-        await at.until(TextDelta)
-        at.gateway.stop_turn(await at.conversation_id())
-        await at.until(TurnDone)
-        assert await at.store.inbox.waiting("web") == []
-        assert await at.said() == [("user", "one"), ("assistant", "Well, ")]
+    async with open_harness(path, never()) as harness:
+        await harness.send("one")
+        await harness.until(TextDelta)
+        harness.gateway.stop_turn(await harness.conversation_id())
+        await harness.until(TurnDone)
+        assert await harness.store.inbox.waiting("web") == []
+        assert await harness.said() == [("user", "one"), ("assistant", "Well, ")]
 
 
 async def test_messages_given_to_a_running_turn_need_no_turn_of_their_own(path: Path) -> None:
     """After a crash they are in the history, not in line."""
     gate = asyncio.Event()
     call = ToolCall("c1", "todo_nothing", "{}")
-    async with house(path, ["Hm. ", gate, call], never(), busy="steer") as before:
+    async with open_harness(path, ["Hm. ", gate, call], never(), busy="steer") as before:
         await before.send("a")
         await before.until(TextDelta)
         await before.send("b")
         gate.set()
         await before.until(TextDelta, count=2)
         left = before.as_it_is_now()
-    async with house(left, "Both.") as after:
+    async with open_harness(left, "Both.") as after:
         assert [taken.payload["text"] for taken in await after.store.inbox.waiting("web")] == ["a"]
         await after.gateway.recover("web")
         await after.until(TurnDone)
@@ -485,7 +485,7 @@ async def test_messages_given_to_a_running_turn_need_no_turn_of_their_own(path: 
 
 async def test_two_processes_never_work_on_one_conversation(path: Path) -> None:
     """The second waits for the first; and who was given up for dead cannot write any more."""
-    async with house(path, never()) as one, house(path, "From the second.") as two:
+    async with open_harness(path, never()) as one, open_harness(path, "From the second.") as two:
         await one.send("to the first")
         await one.until(TextDelta)
         conversation = await one.conversation_id()
@@ -501,11 +501,13 @@ async def test_two_processes_never_work_on_one_conversation(path: Path) -> None:
 
 async def test_a_write_behind_an_old_fence_is_refused_whole(path: Path) -> None:
     """Whatever it would have written, in the transaction that would have written it."""
-    async with house(path) as at:
-        conversation = await at.store.sessions.open_conversation(HERE, person=OWNER)
-        token = await at.store.leases.acquire(conversation.id, holder="one", seconds=0)
-        assert await at.store.leases.acquire(conversation.id, holder="two", seconds=30) == (token or 0) + 1
-        late = at.store.fenced(Fence(conversation.id, token or 0))
+    async with open_harness(path) as harness:
+        conversation = await harness.store.sessions.open_conversation(HERE, person=OWNER)
+        token = await harness.store.leases.acquire(conversation.id, holder="one", seconds=0)
+        assert (
+            await harness.store.leases.acquire(conversation.id, holder="two", seconds=30) == (token or 0) + 1
+        )
+        late = harness.store.fenced(Fence(conversation.id, token or 0))
         with pytest.raises(LeaseLost):
             await late.sessions.append(conversation.live_session_id, [Message("user", "late")])
         with pytest.raises(LeaseLost):
@@ -514,30 +516,30 @@ async def test_a_write_behind_an_old_fence_is_refused_whole(path: Path) -> None:
             await late.outbox.add(
                 "out_1", conversation_id=conversation.id, turn_id="msg_1", kind="notice", content="late"
             )
-        assert await at.said() == []
+        assert await harness.said() == []
 
 
 async def test_the_same_holder_keeps_its_token_and_renews(path: Path) -> None:
     """Work left running in the background by one turn may still write during the next."""
-    async with house(path) as at:
-        conversation_id = await at.conversation_id()
-        holder = LeaseHolder(at.store.leases)
+    async with open_harness(path) as harness:
+        conversation_id = await harness.conversation_id()
+        holder = LeaseHolder(harness.store.leases)
         tokens: Sequence[int] = []
         for _ in range(2):
             async with holder.hold(conversation_id) as fence:
                 tokens = [*tokens, fence.token]
         assert tokens[0] == tokens[1]
-        await at.store.leases.acquire(conversation_id, holder="one", seconds=0.001)
-        await at.store.leases.renew([conversation_id], holder="one", seconds=30)
-        assert await at.store.leases.acquire(conversation_id, holder="two", seconds=30) is None
+        await harness.store.leases.acquire(conversation_id, holder="one", seconds=0.001)
+        await harness.store.leases.renew([conversation_id], holder="one", seconds=30)
+        assert await harness.store.leases.acquire(conversation_id, holder="two", seconds=30) is None
         await holder.close()
 
 
 async def test_a_lease_whose_release_failed_expires(path: Path) -> None:
     """The process still holds another one and renews that; nobody holds this one."""
-    async with house(path) as at:
-        left, held = [await at.conversation_id(Address("web", name)) for name in ("left", "held")]
-        holder = LeaseHolder(at.store.leases, seconds=0.3)
+    async with open_harness(path) as harness:
+        left, held = [await harness.conversation_id(Address("web", name)) for name in ("left", "held")]
+        holder = LeaseHolder(harness.store.leases, seconds=0.3)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(
                 """
@@ -549,15 +551,15 @@ async def test_a_lease_whose_release_failed_expires(path: Path) -> None:
             async with holder.hold(left):
                 pass
             async with asyncio.timeout(10):
-                while await at.store.leases.acquire(left, holder="two", seconds=30) is None:  # noqa: ASYNC110
+                while await harness.store.leases.acquire(left, holder="two", seconds=30) is None:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
-            assert await at.store.leases.acquire(held, holder="two", seconds=30) is None
+            assert await harness.store.leases.acquire(held, holder="two", seconds=30) is None
         await holder.close()
 
 
 async def test_a_stop_of_a_turn_that_another_process_has_taken_over_says_so(path: Path) -> None:
     """The lost lease is not taken for a store that refuses for a moment."""
-    async with house(path, never()) as one:
+    async with open_harness(path, never()) as one:
         inbound = await one.send("hello")
         await one.until(TextDelta)
         conversation = await one.conversation_id()
@@ -571,13 +573,13 @@ async def test_a_stop_of_a_turn_that_another_process_has_taken_over_says_so(path
 
 async def test_a_single_question_is_not_asked_again(path: Path) -> None:
     """Whoever typed `hermes chat -q` has left; an answer would only cost money."""
-    async with house(path, never()) as before:
+    async with open_harness(path, never()) as before:
         inbound = InboundMessage(Address("terminal", "once_1"), OWNER, "quick?")
         conversation = await before.gateway.receive(inbound)
         with before.gateway.hub.watch(conversation.id, after=0) as watcher:
             assert isinstance((await asyncio.wait_for(anext(watcher), 10)).event, TurnStarted)
         left = before.as_it_is_now()
-    async with house(left) as after:
+    async with open_harness(left) as after:
         await after.gateway.recover("terminal")
         assert await after.store.inbox.waiting("terminal") == []
         assert after.llm.requests == []

@@ -55,7 +55,7 @@ async def wait_a_little(ctx: ToolContext) -> str:
     return "waited"
 
 
-async def office(
+async def open_gateway(
     tmp_path: Path,
     llm: ScriptedLLM,
     engine: type[ContextCompressor] = ContextCompressor,
@@ -95,7 +95,7 @@ def let_go() -> Iterator[None]:
 
 async def test_a_stop_during_a_compaction_keeps_the_message(tmp_path: Path) -> None:
     """It was stored before anything else was done with it."""
-    gateway = await office(tmp_path, ScriptedLLM(["Fine."]), Holding)
+    gateway = await open_gateway(tmp_path, ScriptedLLM(["Fine."]), Holding)
     conversation = await send(gateway, "important")
     await asyncio.to_thread(Holding.entered.wait, 10)
     assert gateway.stop_turn(conversation)
@@ -109,7 +109,7 @@ async def test_a_stop_during_a_compaction_keeps_the_message(tmp_path: Path) -> N
 
 async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(tmp_path: Path) -> None:
     """Cancelled before its first step, the turn still tells that it began and ended."""
-    gateway = await office(tmp_path, ScriptedLLM(["Fine."]))
+    gateway = await open_gateway(tmp_path, ScriptedLLM(["Fine."]))
     conversation = await gateway.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
     quick = InboundMessage(Address("web", "desk"), OWNER, "quick")
     gateway.reserve(conversation.id, OWNER).fill(quick)
@@ -122,7 +122,7 @@ async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(t
 
 async def test_what_waits_at_an_orderly_stop_is_kept(tmp_path: Path) -> None:
     """It has been accepted, and is taken up at the next start; so is what was being answered."""
-    gateway = await office(tmp_path, ScriptedLLM([["Once", asyncio.Event(), " upon"]]))
+    gateway = await open_gateway(tmp_path, ScriptedLLM([["Once", asyncio.Event(), " upon"]]))
     conversation = await send(gateway, "one")
     await until(gateway, conversation, TextDelta)
     await send(gateway, "two")
@@ -136,7 +136,7 @@ async def test_what_waits_at_an_orderly_stop_is_kept(tmp_path: Path) -> None:
 
 async def test_an_engine_that_cannot_begin_costs_neither_message_nor_answer(tmp_path: Path) -> None:
     """A broken plugin is told, once, and the conversation goes on without it."""
-    gateway = await office(tmp_path, ScriptedLLM(["One.", "Two."]), Broken)
+    gateway = await open_gateway(tmp_path, ScriptedLLM(["One.", "Two."]), Broken)
     conversation = await send(gateway, "first")
     await send(gateway, "second")
     events = await until(gateway, conversation, TurnDone, 2)
@@ -149,7 +149,7 @@ async def test_messages_taken_for_steering_are_stored_together(tmp_path: Path) -
     """All that waited is stored before any of it is shown."""
     gate = asyncio.Event()
     call = ToolCall("c1", "wait_a_little", "{}")
-    gateway = await office(tmp_path, ScriptedLLM([["Hm. ", gate, call], "Done."]), busy="steer")
+    gateway = await open_gateway(tmp_path, ScriptedLLM([["Hm. ", gate, call], "Done."]), busy="steer")
     conversation = await send(gateway, "a")
     await until(gateway, conversation, TextDelta)
     await send(gateway, "b")

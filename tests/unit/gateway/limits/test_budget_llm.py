@@ -18,7 +18,7 @@ ASK = ChatRequest([{"role": "user", "content": "word " * 400}])
 
 
 @dataclass
-class Purse:
+class RecordingBudget:
     """Implements `Budget`."""
 
     is_empty: bool = False
@@ -38,8 +38,8 @@ class Purse:
         self.abandoned.append((spender, model, tokens))
 
 
-def budgeted(llm: ScriptedLLM, purse: Purse) -> RetryingLLM:
-    return RetryingLLM([llm], attempts=1, guards=[budget_guard(purse)])
+def budgeted(llm: ScriptedLLM, budget: RecordingBudget) -> RetryingLLM:
+    return RetryingLLM([llm], attempts=1, guards=[budget_guard(budget)])
 
 
 async def _streamed(llm: RetryingLLM) -> str:
@@ -48,28 +48,28 @@ async def _streamed(llm: RetryingLLM) -> str:
 
 async def test_it_is_asked_before_every_call() -> None:
     """However the call is made, and with the name of whoever makes it."""
-    purse, inner = (
-        Purse(),
+    budget, inner = (
+        RecordingBudget(),
         ScriptedLLM(["One.", Completion("Two.", usage=Usage(1, 1, cost_usd=0.5), model="m")]),
     )
-    llm = budgeted(inner, purse)
+    llm = budgeted(inner, budget)
     with spending_for("ada"):
         assert await _streamed(llm) == "One."
         assert (await llm.complete(ASK)).text == "Two."
-    assert purse.asked == ["ada", "ada"]
-    assert purse.prices == [("scripted/model", 0.0), ("m", 0.5)]
-    purse.is_empty = True
+    assert budget.asked == ["ada", "ada"]
+    assert budget.prices == [("scripted/model", 0.0), ("m", 0.5)]
+    budget.is_empty = True
     with pytest.raises(BudgetReached):
         await _streamed(llm)
     with pytest.raises(BudgetReached):
         await llm.complete(ASK)
-    assert len(inner.requests) == 2 and not purse.abandoned
+    assert len(inner.requests) == 2 and not budget.abandoned
 
 
 async def test_it_is_otherwise_the_model_itself() -> None:
     """Name, window, tools, and its end."""
     inner = ScriptedLLM(model="m", context_length=7, supports_tools=False)
-    llm = budgeted(inner, Purse())
+    llm = budgeted(inner, RecordingBudget())
     assert (llm.model, llm.context_length, llm.supports_tools) == ("m", 7, False)
     await llm.close()
     assert inner.closed
@@ -77,8 +77,8 @@ async def test_it_is_otherwise_the_model_itself() -> None:
 
 async def test_what_is_stopped_is_noted_with_an_estimate() -> None:
     """By closing the stream, or by cancelling whoever waits for it."""
-    purse, gate = Purse(), asyncio.Event()
-    llm = budgeted(ScriptedLLM([["Slowly ", gate]] * 3), purse)
+    budget, gate = RecordingBudget(), asyncio.Event()
+    llm = budgeted(ScriptedLLM([["Slowly ", gate]] * 3), budget)
     with spending_for("ada"):
         async with aclosing(llm.stream(ASK)) as events:
             await anext(events)
@@ -87,45 +87,45 @@ async def test_what_is_stopped_is_noted_with_an_estimate() -> None:
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
-    assert [(who, model) for who, model, _ in purse.abandoned] == [
+    assert [(who, model) for who, model, _ in budget.abandoned] == [
         ("ada", "scripted/model"),
         ("", "scripted/model"),
         ("", "scripted/model"),
     ]
-    assert all(500 <= tokens <= 520 for *_, tokens in purse.abandoned)
+    assert all(500 <= tokens <= 520 for *_, tokens in budget.abandoned)
 
 
 async def test_what_fails_costs_only_if_something_came() -> None:
     """A refusal is free; a stream that was cut is not."""
-    purse = Purse()
-    llm = budgeted(ScriptedLLM([RateLimited(), ["Half", StreamCut(partial_text="Half")]]), purse)
+    budget = RecordingBudget()
+    llm = budgeted(ScriptedLLM([RateLimited(), ["Half", StreamCut(partial_text="Half")]]), budget)
     with pytest.raises(RateLimited):
         await _streamed(llm)
-    assert not purse.abandoned
+    assert not budget.abandoned
     with pytest.raises(StreamCut):
         await _streamed(llm)
-    assert len(purse.abandoned) == 1
+    assert len(budget.abandoned) == 1
 
 
 async def test_every_attempt_of_a_chain_is_asked_for() -> None:
     """What broke off on the way counts; a refusal and a provider that was not reached are free."""
-    purse = Purse()
+    budget = RecordingBudget()
     failures = [["Half", StreamCut()], RateLimited(), NetworkFailed(), NetworkFailed(was_sent=True)]
     first = ScriptedLLM(failures, model="first")
     second = ScriptedLLM(["Half a loaf."], model="second")
-    chain = RetryingLLM([first, second], first_wait=0, guards=[budget_guard(purse)])
+    chain = RetryingLLM([first, second], first_wait=0, guards=[budget_guard(budget)])
     with spending_for("ada"):
         answer = await chain.complete(ASK)
     assert answer.text == "Half a loaf."
-    assert purse.asked == ["ada"] * 5
-    assert [(who, model) for who, model, _ in purse.abandoned] == [("ada", "first")] * 2
-    assert purse.prices == [("second", 0.0)]
+    assert budget.asked == ["ada"] * 5
+    assert [(who, model) for who, model, _ in budget.abandoned] == [("ada", "first")] * 2
+    assert budget.prices == [("second", 0.0)]
 
 
 async def test_when_the_money_is_gone_no_other_model_is_asked() -> None:
     """Amid a chain as at its beginning, and it is not called trouble of a model."""
 
-    class Thin(Purse):
+    class Thin(RecordingBudget):
         def note_abandoned(self, spender: str, model: str, tokens: int) -> None:
             self.is_empty = True
 
@@ -142,12 +142,12 @@ async def test_when_the_money_is_gone_no_other_model_is_asked() -> None:
 
 async def test_a_whole_answer_is_not_abandoned() -> None:
     """The loop closes the stream once it has the answer."""
-    purse = Purse()
-    async with aclosing(budgeted(ScriptedLLM(["Yes."]), purse).stream(ASK)) as events:
+    budget = RecordingBudget()
+    async with aclosing(budgeted(ScriptedLLM(["Yes."]), budget).stream(ASK)) as events:
         async for event in events:
             if isinstance(event, Completion):
                 break
-    assert not purse.abandoned
+    assert not budget.abandoned
 
 
 async def test_tasks_and_threads_spend_for_whoever_started_them() -> None:

@@ -16,21 +16,21 @@ from tests.support.command_harness import opened
 
 async def test_the_queue_is_bounded_however_the_messages_arrive(tmp_path: Path) -> None:
     """All at the same time, while each is being written to the disk; what is taken is answered, the rest refused."""
-    async with opened(tmp_path) as desk:
-        desk.gateway.limits = Limits(LimitsConfig(waiting_messages=5), desk.store.sessions)
+    async with opened(tmp_path) as harness:
+        harness.gateway.limits = Limits(LimitsConfig(waiting_messages=5), harness.store.sessions)
         gate = asyncio.Event()
-        desk.llm.then(["Slowly", gate, "."], *["Yes."] * 100)
-        await desk.send("the first")
-        await desk.until(TextDelta)
+        harness.llm.then(["Slowly", gate, "."], *["Yes."] * 100)
+        await harness.send("the first")
+        await harness.until(TextDelta)
         messages = [InboundMessage(Address("web", "desk"), OWNER, f"{number}") for number in range(100)]
         outcomes = await asyncio.gather(
-            *(desk.gateway.receive(message) for message in messages), return_exceptions=True
+            *(harness.gateway.receive(message) for message in messages), return_exceptions=True
         )
         refused = [outcome for outcome in outcomes if isinstance(outcome, QueueFull)]
         assert len(refused) == 95
         assert "send it again later. (5 are waiting.)" in str(refused[0])
-        await desk.send("/stop")  # which never waits
+        await harness.send("/stop")  # which never waits
         async with asyncio.timeout(20):
-            while await desk.store.inbox.waiting("web"):  # noqa: ASYNC110 - turns of other tasks
+            while await harness.store.inbox.waiting("web"):  # noqa: ASYNC110 - turns of other tasks
                 await asyncio.sleep(0.005)
-        assert len([message for message in await desk.history() if message.role == "user"]) == 6
+        assert len([message for message in await harness.history() if message.role == "user"]) == 6

@@ -18,7 +18,7 @@ from gateway.observability.definitions import BoundedLabel
 from gateway.observability.logs import on_warning
 from gateway.observability.metrics import Metrics
 from tests.support.chat_service import ChatService
-from tests.support.fault_harness import house
+from tests.support.fault_harness import open_harness
 from tests.support.gateways import Gate
 from tests.support.log_lines import logging_as_configured
 from tests.support.metrics_harness import MetricsHarness
@@ -141,15 +141,15 @@ async def test_the_way_out_to_a_chat(tmp_path: Path) -> None:
     metrics, service = Metrics(), ChatService(limit=4000)
     service.fail("send", SlowDown(0.01))
     llm = ScriptedLLM(["Here it is.", "Nobody reads this."])
-    async with house(
+    async with open_harness(
         llm, store=await temporary_store(), service=service, workspaces=tmp_path, observer=metrics
-    ) as at:
-        await at.turn("Please")
+    ) as harness:
+        await harness.turn("Please")
         await service.until(lambda: "Here it is." in service.texts())
-        while not await at.is_settled():  # noqa: ASYNC110 - the store rings no bell
+        while not await harness.is_settled():  # noqa: ASYNC110 - the store rings no bell
             await asyncio.sleep(0.01)
         service.fail("send", Undeliverable(), permanent=True)
-        await at.turn("Once more")
+        await harness.turn("Once more")
     value = metrics.registry.get_sample_value
     sends = {"platform": "memory", "call": "Send"}
     assert value("hermes_platform_calls_total", {**sends, "outcome": "SlowDown"}) == 1

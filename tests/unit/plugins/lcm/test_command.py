@@ -42,7 +42,7 @@ class LcmCommandHarness(CommandHarness):
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[LcmCommandHarness]:
+async def harness(tmp_path: Path) -> AsyncIterator[LcmCommandHarness]:
     plugins, llm = Plugins(), ScriptedLLM(context_length=WINDOW)
     make = await asyncio.to_thread(
         engine_factory,
@@ -66,53 +66,53 @@ async def desk(tmp_path: Path) -> AsyncIterator[LcmCommandHarness]:
         yield LcmCommandHarness(gateway, store, llm, {})
 
 
-async def test_before_anything_is_stored(desk: LcmCommandHarness, tmp_path: Path) -> None:
+async def test_before_anything_is_stored(harness: LcmCommandHarness, tmp_path: Path) -> None:
     """It says so, and makes no file for it."""
-    assert "Nothing is stored yet" in await desk.lcm()
-    assert "Nothing is stored yet" in await desk.lcm("doctor")
+    assert "Nothing is stored yet" in await harness.lcm()
+    assert "Nothing is stored yet" in await harness.lcm("doctor")
     assert not (tmp_path / FILE_NAME).exists()
 
 
-async def test_the_state_of_a_conversation_while_a_turn_runs(desk: LcmCommandHarness) -> None:
+async def test_the_state_of_a_conversation_while_a_turn_runs(harness: LcmCommandHarness) -> None:
     """It neither waits for the answer nor disturbs it."""
-    await desk.talk("tea", "milk")
+    await harness.talk("tea", "milk")
     gate = asyncio.Event()
-    desk.llm.then(["Slowly", gate, "."])
-    await desk.send("Speak.")
-    await desk.until(TextDelta)
-    told = await desk.lcm()
+    harness.llm.then(["Slowly", gate, "."])
+    await harness.send("Speak.")
+    await harness.until(TextDelta)
+    told = await harness.lcm()
     assert "In the window: 500 of 8,000 tokens (6%)" in told
     assert "Messages: 5 stored; 5 in the context, 0 below summaries in it, 0 elsewhere" in told
     assert "Last compaction: none yet" in told
     gate.set()
-    assert (await desk.until(TurnDone))[-1] == TurnDone("Slowly.")
+    assert (await harness.until(TurnDone))[-1] == TurnDone("Slowly.")
 
 
-async def test_the_state_while_the_engine_rests(desk: LcmCommandHarness, tmp_path: Path) -> None:
+async def test_the_state_while_the_engine_rests(harness: LcmCommandHarness, tmp_path: Path) -> None:
     """What an earlier run has stored; no engine was made since."""
-    await desk.send("/status")
-    await desk.until(Notice)
-    conversation, session = desk.conversation_id, await desk.live()
+    await harness.send("/status")
+    await harness.until(Notice)
+    conversation, session = harness.conversation_id, await harness.live()
 
     def earlier_run() -> None:
         with opened(tmp_path) as harness:
             _fill(harness, conversation, session)
 
     await asyncio.to_thread(earlier_run)
-    told = await desk.lcm()
+    told = await harness.lcm()
     assert "Messages: 4 stored; 1 in the context, 2 below summaries in it, 1 elsewhere" in told
     assert "Depth 0: 1 summary" in told
     assert "Coverage: 75% of the messages" in told
     assert "harbour" not in told
-    assert "All is well: 10 checks" in await desk.lcm("doctor")
-    assert "at rest" in await desk.say("/status")
+    assert "All is well: 10 checks" in await harness.lcm("doctor")
+    assert "at rest" in await harness.say("/status")
 
 
-async def test_the_doctor_in_a_chat(desk: LcmCommandHarness, tmp_path: Path) -> None:
+async def test_the_doctor_in_a_chat(harness: LcmCommandHarness, tmp_path: Path) -> None:
     """What is wrong, without a word of what was said."""
-    await desk.send("/status")
-    await desk.until(Notice)
-    conversation, session = desk.conversation_id, await desk.live()
+    await harness.send("/status")
+    await harness.until(Notice)
+    conversation, session = harness.conversation_id, await harness.live()
 
     def damaged() -> None:
         with opened(tmp_path) as harness:
@@ -120,16 +120,16 @@ async def test_the_doctor_in_a_chat(desk: LcmCommandHarness, tmp_path: Path) -> 
             harness.sql("UPDATE messages SET seq = 9 WHERE seq = 4")
 
     await asyncio.to_thread(damaged)
-    told = await desk.lcm("doctor")
+    told = await harness.lcm("doctor")
     assert "message sequence" in told and "`hermes restore`" in told
     assert "harbour" not in told
 
 
-async def test_what_else_may_stand_behind_it(desk: LcmCommandHarness, tmp_path: Path) -> None:
+async def test_what_else_may_stand_behind_it(harness: LcmCommandHarness, tmp_path: Path) -> None:
     """Nothing; and a file that cannot be read is a sentence."""
-    assert "/lcm doctor" in await desk.lcm("everything")
+    assert "/lcm doctor" in await harness.lcm("everything")
     (tmp_path / FILE_NAME).write_bytes(b"no database " * 99)
-    assert "cannot be read" in await desk.lcm()
+    assert "cannot be read" in await harness.lcm()
 
 
 def _fill(harness: LcmToolsHarness, conversation: str, session: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from agent.tokens import estimate_text_tokens
 from plugins.context_engine.lcm import tools
-from tests.support.lcm_tools_harness import LcmToolsHarness, assistant, furnish, opened, summary, user
+from tests.support.lcm_tools_harness import LcmToolsHarness, assistant, fill_history, opened, summary, user
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_the_inflection_of_a_word_does_not_matter(harness: LcmToolsHarness) -> N
 
 def test_hits_stand_under_the_summary_that_covers_them(harness: LcmToolsHarness) -> None:
     """In the context, below a summary, and elsewhere: each says so."""
-    furnish(harness)
+    fill_history(harness)
     shown = grep(harness, "trains", mode="all")
     lines = shown.splitlines()
     assert "s1 2026-02-02" in lines

@@ -11,7 +11,7 @@ import pytest
 from plugins.context_engine.lcm.database import connect
 from plugins.context_engine.lcm.integrity import CHECKS, Problem, check
 from plugins.context_engine.lcm.messages import messages_between
-from tests.support.lcm_tools_harness import LcmToolsHarness, furnish, opened, summary, user
+from tests.support.lcm_tools_harness import LcmToolsHarness, fill_history, opened, summary, user
 
 TWO_COMPACTIONS = (
     "INSERT INTO compactions (session, tokens_before, tokens_after, summaries, outcome, seconds, done_at) "
@@ -26,7 +26,7 @@ WITHOUT_RULES = "CREATE TABLE other AS SELECT * FROM {0}; DROP TABLE {0}; ALTER 
 def harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
     """Of another person there is a conversation as well."""
     with opened(tmp_path) as harness:
-        furnish(harness)
+        fill_history(harness)
         said = harness.say(*(user(f"theirs {n}") for n in range(4)), conversation="theirs", person="eve")
         harness.show(harness.leaf(said[:2], summary("Theirs."), "theirs"), *said[2:], conversation="theirs")
         yield harness

@@ -53,22 +53,22 @@ LCM = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ContractHarness]:
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ContractHarness]:
     server = FakeOpenAI(context_length=WINDOW)
     different = {**LCM, "model": {"context_length": WINDOW}}
-    async with open_harness(tmp_path_factory.mktemp("lcm"), server, LogKeepingModel, different) as house:
-        await house.warms_up()
-        yield house
+    async with open_harness(tmp_path_factory.mktemp("lcm"), server, LogKeepingModel, different) as harness:
+        await harness.warms_up()
+        yield harness
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def surfaces(house: ContractHarness) -> AsyncIterator[dict[str, Surface]]:
+async def surfaces(harness: ContractHarness) -> AsyncIterator[dict[str, Surface]]:
     async with AsyncExitStack() as stack:
         yield {
-            "telegram": TelegramSurface(house),
-            "discord": DiscordSurface(house),
-            "web": WebSurface(house, stack),
-            "terminal": TerminalSurface(house, stack),
+            "telegram": TelegramSurface(harness),
+            "discord": DiscordSurface(harness),
+            "web": WebSurface(harness, stack),
+            "terminal": TerminalSurface(harness, stack),
         }
 
 
@@ -78,11 +78,11 @@ def surface(request: pytest.FixtureRequest, surfaces: dict[str, Surface]) -> Sur
 
 
 @pytest.fixture
-def model(house: ContractHarness) -> Iterator[LogKeepingModel]:
-    assert isinstance(house.model, LogKeepingModel)
-    house.model.forget()
-    yield house.model
-    assert house.model.refusals == [], "Hermes asked its model something malformed, or too much"
+def model(harness: ContractHarness) -> Iterator[LogKeepingModel]:
+    assert isinstance(harness.model, LogKeepingModel)
+    harness.model.forget()
+    yield harness.model
+    assert harness.model.refusals == [], "Hermes asked its model something malformed, or too much"
 
 
 async def writes_pages(person: Person, first: int, count: int, **how: int) -> None:
@@ -101,7 +101,7 @@ async def is_told(person: Person, command: str, words: str) -> str:
 
 @ON_ALL
 async def test_what_left_the_window_is_found_again(
-    surface: Surface, house: ContractHarness, model: LogKeepingModel
+    surface: Surface, harness: ContractHarness, model: LogKeepingModel
 ) -> None:
     """Said at the beginning, gone from the request, searched in natural words, read whole, told to the person."""
     colour, person = COLOURS[surface.name], await surface.person()
@@ -122,7 +122,7 @@ async def test_what_left_the_window_is_found_again(
     assert not any(colour in text for text in said(asked) + records(asked))
     for seen in (searched, read):
         assert tool_result(seen).startswith("<outside-") and colour in tool_result(seen)
-    home = house.hermes.home
+    home = harness.hermes.home
     conversation = stored.conversation_of(home, colour)
     happened = stored.compactions(home, conversation)
     assert happened >= 3
@@ -157,7 +157,7 @@ async def test_a_hint_and_the_state_while_a_turn_runs(surface: Surface, model: L
 
 
 async def test_nobody_reads_what_another_said(
-    surfaces: dict[str, Surface], house: ContractHarness, model: LogKeepingModel
+    surfaces: dict[str, Surface], harness: ContractHarness, model: LogKeepingModel
 ) -> None:
     """Not with `everywhere`, and not with ids that are guessed: as if there were nothing."""
     ben = await surfaces["telegram"].person("Ben")
@@ -170,7 +170,9 @@ async def test_nobody_reads_what_another_said(
     await anna.is_answered("I hear you")
     before = len(model.requests())
 
-    key, summaries = stored.keys_of(house.hermes.home, stored.conversation_of(house.hermes.home, "marzipan"))
+    key, summaries = stored.keys_of(
+        harness.hermes.home, stored.conversation_of(harness.hermes.home, "marzipan")
+    )
     ids = [f"c{key}.m1", f"c{key}.m1-m9", *(f"{c}s{s}" for s in summaries for c in ("", f"c{key}."))]
     queries: list[dict[str, Any]] = [
         {"query": "What opens the safe behind the oven?"},

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent.tokens import estimate_text_tokens
 from agent.toolbox import Toolbox
 from plugins.context_engine.lcm import tools
-from tests.support.lcm_tools_harness import LcmToolsHarness, furnish, opened, summary, user
+from tests.support.lcm_tools_harness import LcmToolsHarness, fill_history, opened, summary, user
 
 NAMES = ["lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query", "lcm_status", "lcm_doctor"]
 HOST_SHOWS = inspect.signature(Toolbox).parameters["result_limit"].default
@@ -25,7 +25,7 @@ HOST_SHOWS = inspect.signature(Toolbox).parameters["result_limit"].default
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LcmToolsHarness]:
     """For tests that only ask."""
     with opened(tmp_path_factory.mktemp("small")) as harness:
-        furnish(harness)
+        fill_history(harness)
         yield harness
 
 
@@ -108,7 +108,7 @@ def test_numbers_and_truths_as_text(harness: LcmToolsHarness) -> None:
 def test_another_persons_conversation_is_not_there(own_harness: LcmToolsHarness) -> None:
     """Not by its own ids, not with the name of the conversation, and the answer is as if it did not exist."""
     harness = own_harness
-    furnish(harness)
+    fill_history(harness)
     said = harness.say(user("My secret is blue."), conversation="theirs", person="eve")
     theirs = harness.leaf(said, summary("A secret."), "theirs")
     for name in ("lcm_expand", "lcm_describe"):
@@ -125,7 +125,7 @@ def test_another_persons_conversation_is_not_there(own_harness: LcmToolsHarness)
 def test_another_conversation_of_the_same_person(own_harness: LcmToolsHarness) -> None:
     """Under its own name; a summary's number alone says where it is."""
     harness = own_harness
-    furnish(harness)
+    fill_history(harness)
     said = harness.say(user("The other chat."), conversation="there")
     node = harness.leaf(said, summary("Other."), "there")
     assert harness.originals(id="c2.m1")["c2.m1"].content == "The other chat."
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_database(own_harness: LcmToolsHarness) -> None:
 def test_a_database_of_a_later_version(own_harness: LcmToolsHarness) -> None:
     """It is left alone, and the sentence says what to do."""
     harness = own_harness
-    furnish(harness)
+    fill_history(harness)
     harness.close()  # or it would go on with the file it has open
     harness.sql("PRAGMA user_version = 999")
     assert "Install the newer Hermes" in error(harness.call("lcm_status"))

@@ -8,13 +8,21 @@ from pathlib import Path
 import pytest
 
 from plugins.context_engine.lcm.stats import status
-from tests.support.lcm_tools_harness import BEGAN, LcmToolsHarness, assistant, furnish, opened, summary, user
+from tests.support.lcm_tools_harness import (
+    BEGAN,
+    LcmToolsHarness,
+    assistant,
+    fill_history,
+    opened,
+    summary,
+    user,
+)
 
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
     with opened(tmp_path) as harness:
-        furnish(harness)
+        fill_history(harness)
         yield harness
 
 

@@ -200,7 +200,7 @@ async def test_a_button(bot: Bot, ada: Person, ben: Person, server: FakeDiscord)
     """Whoever presses it, the receiver learns who and what; the sentence is for that person alone."""
     buttons = [Button("Once", "approve:1:once"), Button("x" * 100, "approve:1:deny")]
     sent = await bot.port.send(place(server.general), "May I?", buttons=buttons)
-    message = server.scene.messages[int(sent)]
+    message = server.state.messages[int(sent)]
     assert message.labels == ["Once", "x" * 80]
     bot.receiver.verdict = "Only Ada may decide that. \ud83d"
     bot.receiver.gate.clear()
@@ -219,7 +219,7 @@ async def test_a_button_from_before_the_restart(server: FakeDiscord, ada: Person
     async with running(Bot(server)) as bot:
         sent = await bot.port.send(place(ada.dm()), "May I?", buttons=[Button("Once", "old")])
     async with running(Bot(server)) as bot:
-        await ada.presses(server.scene.messages[int(sent)], "Once")
+        await ada.presses(server.state.messages[int(sent)], "Once")
         assert (await bot.receiver.next_press()).data == "old"
 
 

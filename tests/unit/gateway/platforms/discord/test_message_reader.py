@@ -74,8 +74,8 @@ async def test_the_bots_own_role_stands_for_the_bot(
     receiver: RecordingReceiver, ada: Person, server: FakeDiscord
 ) -> None:
     """It bears the bot's name, and people pick it from the list by mistake."""
-    role = server.scene.add_role(
-        server.guild, OwnRole(server.scene.new_id(), "Hermes", mentionable=True, bot_id=server.bot.id)
+    role = server.state.add_role(
+        server.guild, OwnRole(server.state.new_id(), "Hermes", mentionable=True, bot_id=server.bot.id)
     )
     await ada.says(f"{role.mention} help", channel=server.general)
     heard = await receiver.next_message()
@@ -97,7 +97,7 @@ async def test_a_reply_to_the_bot_is_addressed_and_quotes_it(
 ) -> None:
     """Even with the ping switched off, which takes the bot out of Discord's list of mentions."""
     sent = await bot.port.send(place(server.general), "The answer is 42.")
-    answer = server.scene.messages[int(sent)]
+    answer = server.state.messages[int(sent)]
     await ada.says("why?", channel=server.general, reply_to=answer, pings_author=False)
     heard = await bot.receiver.next_message()
     assert heard.addressed

@@ -22,7 +22,7 @@ TABLE = "| name | age |\n|---|---|\n| Ada | 36 |"
 
 
 def sent(server: FakeDiscord, message_id: str) -> Message:
-    return server.scene.messages[int(message_id)]
+    return server.state.messages[int(message_id)]
 
 
 async def test_a_message_appears_as_it_is(bot: Bot, ada: Person, server: FakeDiscord) -> None:

@@ -103,7 +103,7 @@ async def test_pictures(
     browser: Browser, harness: WebHarness, tmp_path: Path, name: str, options: dict[str, Any]
 ) -> None:
     """The page as people see it. The light one is the README's."""
-    await _furnish(harness, tmp_path)
+    await _fill(harness, tmp_path)
     async with Tab.visiting(browser, harness.url, **options) as tab:
         await tab.sees(".usage")
         await tab.page.locator("#text").blur()
@@ -139,7 +139,7 @@ The branch is **frozen already**. For the rehearsal, this is the command you wro
 """
 
 
-async def _furnish(harness: WebHarness, folder: Path) -> None:
+async def _fill(harness: WebHarness, folder: Path) -> None:
     """A desk as it looks after a few days."""
     for at, (platform, question) in enumerate(_EARLIER):
         await (await harness.open(f"earlier {at}", platform)).ask(question)

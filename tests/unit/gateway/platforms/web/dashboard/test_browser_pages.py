@@ -45,7 +45,7 @@ MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-4.1-mini", "openrouter/z-ai
 
 
 @pytest_asyncio.fixture(name="dashboard", loop_scope="session")
-async def a_busy_house(tmp_path: Path) -> AsyncIterator[DashboardHarness]:
+async def busy_dashboard(tmp_path: Path) -> AsyncIterator[DashboardHarness]:
     """A Hermes with bots, spending, a newcomer, a turn under way, and a message that was given up on."""
     services = [
         FixedPlatform("web", Health("up"), "http://127.0.0.1:8787"),

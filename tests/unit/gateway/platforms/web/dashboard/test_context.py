@@ -27,7 +27,7 @@ from gateway.platforms.web.dashboard.session_graph import build_session_graph
 from gateway.store.ports import InboxMessage
 from gateway.store.reports import ContextSample, SessionInfo
 from gateway.types import OWNER, Author, ChatMessage, CommandCall, InboundMessage, Place
-from tests.support.dashboard_bots import ANNA, bot
+from tests.support.dashboard_bots import ANNA, running_bot
 from tests.support.dashboard_conversations import API, PAGES, LongChat, long_chat, opened, said
 from tests.support.dashboard_harness import DashboardHarness, running_dashboard
 from tests.support.gateways import Gate
@@ -228,8 +228,8 @@ async def test_compress_waits_for_the_turn_before_it(dashboard: DashboardHarness
     chat = await long_chat(dashboard)
     gate = Gate()
     dashboard.script.will([gate, "Done."], "## Goal\nSummary.")
-    desk = await dashboard.open("desk")
-    await desk.send("Go on")
+    opened = await dashboard.open("desk")
+    await opened.send("Go on")
     await gate.reached.wait()
     gate.set()
     assert "Compressed: 86 -> " in await dashboard.act(f"{chat.api}/compress", {"topic": ""})
@@ -240,15 +240,15 @@ async def test_nobody_waits_for_ever(dashboard: DashboardHarness) -> None:
     chat = await long_chat(dashboard)
     gate = Gate()
     dashboard.script.will([gate, "Done."], "## Goal\nSummary.")
-    desk = await dashboard.open("desk")
-    await desk.send("Go on")
+    opened = await dashboard.open("desk")
+    await opened.send("Go on")
     await gate.reached.wait()
     conversation = await dashboard.store.sessions.conversation(chat.id)
     answer = await dashboard.gateway.run_command(
         conversation, CommandCall("compress"), actor=OWNER, timeout=0.0
     )
     assert "may take a while" in answer
-    async with desk.watch() as events:
+    async with opened.watch() as events:
         gate.set()
         await events.until("TurnDone")
         assert "Compressed: 86 -> " in str(await events.until("TurnDone"))
@@ -285,7 +285,7 @@ async def test_a_model_that_cannot_be_asked(dashboard: DashboardHarness) -> None
 
 async def test_the_chat_is_told(dashboard: DashboardHarness) -> None:
     """A person in a chat learns what was done to their conversation; nothing of it is left in the inbox."""
-    async with bot(dashboard) as memory:
+    async with running_bot(dashboard) as memory:
         await memory.hears("Hello")
         await memory.shows("Yes.")
         [overview] = await dashboard.store.sessions.conversations(person="memory:1")
@@ -310,7 +310,7 @@ async def test_a_command_that_a_crash_left_behind(
     await dashboard.store.inbox.add(encode_command(conversation, inbound, place))
     for _ in range(attempts):
         await dashboard.store.inbox.start_attempt(inbound.id)
-    async with bot(dashboard) as memory:
+    async with running_bot(dashboard) as memory:
         await memory.shows(answer)
         assert await dashboard.store.inbox.waiting("memory") == []
         assert await dashboard.store.inbox.parked() == []
@@ -323,7 +323,7 @@ async def test_a_command_of_an_older_version_that_a_crash_left_behind(dashboard:
     message = ChatMessage("cmd_1", place, Author("dashboard", "The dashboard"), "/compress")
     row = InboxMessage(inbox_id("memory", place, message.id), "memory", encode(message), place)
     await dashboard.store.inbox.add(row)
-    async with bot(dashboard) as memory:
+    async with running_bot(dashboard) as memory:
         assert await dashboard.store.inbox.waiting("memory") == []
         assert await dashboard.store.inbox.parked() == []
         assert memory.service.texts() == []
@@ -333,8 +333,8 @@ async def test_a_command_runs_under_the_lease_and_is_persisted(dashboard: Dashbo
     """While an earlier turn runs, the command waits in the inbox."""
     gate = Gate()
     dashboard.script.will([gate, "Done."])
-    desk = await dashboard.open("desk")
-    await desk.send("Go on")
+    chat = await dashboard.open("desk")
+    await chat.send("Go on")
     await gate.reached.wait()
     conversation = await dashboard.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
     running = asyncio.create_task(

@@ -41,10 +41,10 @@ async def test_what_is_being_answered(dashboard: DashboardHarness) -> None:
     """With its conversation, who asked, and what waits behind it; it goes when it is done."""
     gate = Gate()
     dashboard.script.will([gate, "Done."])
-    desk = Address("web", "desk")
-    conversation = await dashboard.gateway.receive(InboundMessage(desk, OWNER, "first"))
+    address = Address("web", "desk")
+    conversation = await dashboard.gateway.receive(InboundMessage(address, OWNER, "first"))
     await gate.reached.wait()
-    await dashboard.gateway.receive(InboundMessage(desk, OWNER, "second"))
+    await dashboard.gateway.receive(InboundMessage(address, OWNER, "second"))
     async with dashboard.http.get(f"{dashboard.url}/dashboard/live") as stream:
         html = await _next_html(stream.content)
         assert f"/dashboard/conversations/{conversation.id}" in html and "owner" in html

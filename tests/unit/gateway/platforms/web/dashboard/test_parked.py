@@ -10,7 +10,7 @@ from gateway.chat.errors import Undeliverable
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.store.reports import ParkedDetail
 from gateway.types import OWNER, InboundMessage
-from tests.support.dashboard_bots import ANNA, Bot, bot, breaking_down
+from tests.support.dashboard_bots import ANNA, Bot, breaking_down, running_bot
 from tests.support.dashboard_harness import READER, SCRIPT, DashboardHarness, bearer, running_dashboard
 from tests.support.watch import until
 
@@ -82,25 +82,25 @@ async def test_a_conversation_that_has_gone_on(dashboard: DashboardHarness) -> N
 
 async def test_a_chat_message_is_answered_after_all(dashboard: DashboardHarness) -> None:
     """Though it was seen in this process before."""
-    async with bot(dashboard) as here:
+    async with running_bot(dashboard) as bot:
         dashboard.script.will(*breaking_down(3))
-        await here.hears("hello")
+        await bot.hears("hello")
         (given_up,) = await parked(dashboard)
         assert (given_up.platform, given_up.chat_id, given_up.text) == ("memory", ANNA.id, "hello")
         assert (
             await dashboard.act(RETRY, {"kind": "message", "id": given_up.id}) == "It is being answered now."
         )
-        await here.shows("Yes.")
+        await bot.shows("Yes.")
         await parked(dashboard, 0)
 
 
 async def test_a_chat_message_of_somebody_who_was_sent_away(dashboard: DashboardHarness) -> None:
     """Is not answered, and the owner hears why."""
-    async with bot(dashboard) as here:
+    async with running_bot(dashboard) as bot:
         dashboard.script.will(*breaking_down(3))
-        await here.hears("hello")
+        await bot.hears("hello")
         (given_up,) = await parked(dashboard)
-        here.receiver.apply(TelegramBotConfig(allowed_users=[2]), join_seconds=0.01)
+        bot.receiver.apply(TelegramBotConfig(allowed_users=[2]), join_seconds=0.01)
         said = await dashboard.act(RETRY, {"kind": "message", "id": given_up.id})
         assert "may no longer talk to this bot" in said
         await parked(dashboard, 0)
@@ -108,37 +108,37 @@ async def test_a_chat_message_of_somebody_who_was_sent_away(dashboard: Dashboard
 
 async def test_a_reply_is_delivered_after_all(dashboard: DashboardHarness) -> None:
     """Once, when the person can be reached again."""
-    async with bot(dashboard) as here:
-        await an_undelivered_reply(dashboard, here)
-        here.service.heal()
+    async with running_bot(dashboard) as bot:
+        await an_undelivered_reply(dashboard, bot)
+        bot.service.heal()
         for given_up in await parked(dashboard):
             assert given_up.kind == "reply"
             body = {"kind": "reply", "id": given_up.id}
             assert await dashboard.act(RETRY, body) == "It is being sent again."
             assert "no longer parked" in await dashboard.act(RETRY, body)
-        await here.shows("Yes.")
+        await bot.shows("Yes.")
         await parked(dashboard, 0)
-        assert here.service.texts() == ["Yes."]
+        assert bot.service.texts() == ["Yes."]
 
 
-async def an_undelivered_reply(dashboard: DashboardHarness, here: Bot) -> None:
+async def an_undelivered_reply(dashboard: DashboardHarness, bot: Bot) -> None:
     for verb in ("send", "typing"):
-        here.service.fail(verb, Undeliverable(), permanent=True)
-    await here.hears("hello")
+        bot.service.fail(verb, Undeliverable(), permanent=True)
+    await bot.hears("hello")
     await parked(dashboard)
 
 
 async def test_a_bot_that_is_away(tmp_path: Path) -> None:
     """What is tried again waits for it."""
     async with running_dashboard(tmp_path) as dashboard:
-        async with bot(dashboard) as here:
-            await an_undelivered_reply(dashboard, here)
+        async with running_bot(dashboard) as bot:
+            await an_undelivered_reply(dashboard, bot)
             (given_up,) = await parked(dashboard)
         dashboard.gateway.bots.clear()
         said = await dashboard.act(RETRY, {"kind": "reply", "id": given_up.id})
         assert said == "It waits until memory is connected again."
-    async with running_dashboard(tmp_path) as dashboard, bot(dashboard) as here:
-        await here.shows("Yes.")
+    async with running_dashboard(tmp_path) as dashboard, running_bot(dashboard) as bot:
+        await bot.shows("Yes.")
 
 
 async def test_dismissed(dashboard: DashboardHarness) -> None:
@@ -148,12 +148,12 @@ async def test_dismissed(dashboard: DashboardHarness) -> None:
     assert await dashboard.act(DISMISS, body) == "Dismissed."
     assert "no longer parked" in await dashboard.act(DISMISS, body)
     assert "no longer parked" in await dashboard.act(RETRY, body)
-    async with bot(dashboard) as here:
-        await an_undelivered_reply(dashboard, here)
+    async with running_bot(dashboard) as bot:
+        await an_undelivered_reply(dashboard, bot)
         (reply,) = await parked(dashboard)
         assert await dashboard.act(DISMISS, {"kind": "reply", "id": reply.id}) == "Dismissed."
         assert await parked(dashboard, 0) == []
-        here.service.heal()
+        bot.service.heal()
         await dashboard.store.outbox.discard_unfinished("memory")
         assert await dashboard.store.outbox.undelivered("memory") == []
 

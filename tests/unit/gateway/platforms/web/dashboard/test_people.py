@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.access import Pairing
 from gateway.types import Author
-from tests.support.dashboard_bots import STRANGER, bot
+from tests.support.dashboard_bots import STRANGER, running_bot
 from tests.support.dashboard_harness import SCRIPT, DashboardHarness
 from tests.support.watch import until
 
@@ -13,15 +13,15 @@ ZOE = {"platform": "memory", "user_id": "7"}
 
 async def test_a_newcomer_is_let_in_and_told(dashboard: DashboardHarness) -> None:
     """And is answered from then on, until that is revoked."""
-    async with bot(dashboard, pairing=True) as here:
-        await here.hears("hello?", STRANGER)
-        await here.shows("I do not know you yet")
+    async with running_bot(dashboard, pairing=True) as bot:
+        await bot.hears("hello?", STRANGER)
+        await bot.shows("I do not know you yet")
         assert "Zoe" in await dashboard.page("/dashboard/people")
         said = await dashboard.act("/api/dashboard/people/approve", ZOE)
         assert said == "Zoe (id 7) can talk to memory now."
-        await here.shows("You may talk to me now.")
-        await here.hears("And now?", STRANGER)
-        await here.shows("Yes.")
+        await bot.shows("You may talk to me now.")
+        await bot.hears("And now?", STRANGER)
+        await bot.shows("Yes.")
         page = await dashboard.page("/dashboard/people")
         assert "There are no requests" in page and "dashboard" in page
         assert (await dashboard.act("/api/dashboard/people/revoke", ZOE)).startswith("Revoked")
