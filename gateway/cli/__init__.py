@@ -73,8 +73,8 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("Talk", "run_command", "Start the gateway: the web chat and every platform that is on."),
-    "chat": Entry("Talk", "chat", "Talk to the agent in this terminal, or ask one question with -q."),
+    "run": Entry("Talk", "run_command", "Start the gateway: web chat and every platform that is on."),
+    "chat": Entry("Talk", "chat", "Talk to the agent in this terminal, or ask once with -q."),
     "sessions": Entry("Look", "sessions", "List, read, search and export conversations."),
     "doctor": Entry("Look", "doctor", "Check this installation and say what to fix."),
     "status": Entry("Look", "status", "Show what Hermes is doing now, and what it has cost today."),
@@ -84,6 +84,7 @@ COMMANDS = {
     "restore": Entry("Keep", "backup", "Replace the current state with a backup."),
     "export": Entry("Keep", "export", "Write conversations to files: JSONL, Markdown or HTML."),
     "import": Entry("Keep", "import_command", "Import conversations from hermes-agent, Telegram or Discord."),
+    "migrate-store": Entry("Keep", "migrate_store", "Copy the store to PostgreSQL, or back to a file."),
     "setup": Entry("Set up", "setup", "Choose a model, connect bots, write hermes.yaml."),
     "pairing": Entry("Set up", "pairing", "Allow people to talk to your bots, or revoke it."),
     "config": Entry("Set up", "config_commands", "Check or show the configuration."),
@@ -130,8 +131,9 @@ class CommandIndex(click.Group):
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"{__name__}.{COMMANDS[cmd_name].module}")
+        name = cmd_name.replace("-", "_")
         # `import` is a Python keyword.
-        command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
+        command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         assert isinstance(command, click.Command)
         _take_config(command)
         return command

@@ -88,7 +88,9 @@ def restore(options: Options, file: Path, yes: bool) -> None:
 
 def _refuse_postgres(loaded: LoadedConfig) -> None:
     if loaded.database_url:
-        raise click.ClickException("The store is in PostgreSQL. Use pg_dump and pg_restore instead.")
+        raise click.ClickException(
+            "The store is in PostgreSQL. Use pg_dump and pg_restore, or copy it to a file with `hermes migrate-store`."
+        )
 
 
 def _agree(staged: Staged, *, ask: bool) -> None:

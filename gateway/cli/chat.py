@@ -22,7 +22,7 @@ _NO_TERMINAL = 'The output is not a terminal; use `hermes chat -q "..."`.'
 @click.option("--new", "new_session", is_flag=True, help="Start a new session; the old one stays searchable.")
 @click.pass_obj
 def chat(options: Options, query: str | None, name: str | None, new_session: bool) -> None:
-    """Talk to the agent in this terminal, or ask one question with -q.
+    """Talk to the agent in this terminal, or ask once with -q.
 
     Text from a pipe is the question, or is appended to the question of -q:
 

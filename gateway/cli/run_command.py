@@ -13,7 +13,7 @@ from gateway.cli.output import show_progress
 @click.command()
 @click.pass_obj
 def run(options: Options) -> None:
-    """Start the gateway: the web chat and every platform that is on.
+    """Start the gateway: web chat and every platform that is on.
 
     It runs until Ctrl-C or SIGTERM. Answers in progress then get `gateway.drain_seconds` to finish; the rest continue
     at the next start. A second Ctrl-C stops Hermes at once.

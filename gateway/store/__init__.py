@@ -10,10 +10,11 @@ from tempfile import TemporaryDirectory
 from agent.errors import StoreError
 from gateway.config.loader import LoadedConfig
 from gateway.store.ports import GatewayStore
+from gateway.store.sql.copy_store import copy_store
 from gateway.store.sql.store import SqlStore
 from gateway.store.sqlite.store import SqliteStore
 
-__all__ = ["open_empty_store", "open_store"]
+__all__ = ["copy_store_to", "open_empty_store", "open_store"]
 
 
 @asynccontextmanager
@@ -27,13 +28,29 @@ async def open_store(loaded: LoadedConfig, *, read_only: bool = False) -> AsyncI
 
 
 async def _open(loaded: LoadedConfig, *, read_only: bool) -> SqlStore:
-    if not loaded.database_url:
-        return await SqliteStore.open(loaded.database, read_only=read_only)
+    return await _open_at(loaded.database_url or loaded.database, read_only=read_only)
+
+
+async def _open_at(location: Path | str, *, read_only: bool = False) -> SqlStore:
+    """Open the store in a SQLite file or, for a URL, in PostgreSQL."""
+    if isinstance(location, Path):
+        return await SqliteStore.open(location, read_only=read_only)
     try:
         from gateway.store.postgres.store import PostgresStore  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         raise StoreError("PostgreSQL needs `pip install 'hermes-gateway[postgres]'`.") from error
-    return await PostgresStore.open(loaded.database_url, read_only=read_only)
+    return await PostgresStore.open(location, read_only=read_only)
+
+
+async def copy_store_to(loaded: LoadedConfig, location: Path | str) -> dict[str, int]:
+    """Copy the store to an empty database and build its search index. Returns the number of rows by table."""
+    async with (
+        _closing(await _open(loaded, read_only=True)) as source,
+        _closing(await _open_at(location)) as target,
+    ):
+        copied = await copy_store(source.database, target.database)
+        await target.health.finish_index()
+        return copied
 
 
 @asynccontextmanager

@@ -146,6 +146,13 @@ class Database:
     def size(self, connection: PostgresConnection) -> int:
         return int(connection.execute("SELECT pg_database_size(current_database())").fetchone()[0])
 
+    def restart_numbers(self, connection: PostgresConnection, tables: Sequence[str]) -> None:
+        for table in tables:
+            sequence = f"pg_get_serial_sequence('{table}', 'seq')"
+            connection.execute(
+                f"SELECT setval({sequence}, coalesce(max(seq), 1), max(seq) IS NOT NULL) FROM {table}"  # noqa: S608
+            )
+
     async def search(
         self, text: str, scope: Scope, limit: int, *, platform: str | None = None
     ) -> list[SearchHit]:

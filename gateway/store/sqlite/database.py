@@ -104,6 +104,9 @@ class Database:
         files = self.path, self.path.with_name(f"{self.path.name}-wal")
         return sum(file.stat().st_size for file in files if file.exists())
 
+    def restart_numbers(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+        """Do nothing: SQLite always takes the number after the highest one."""
+
     async def search(
         self, text: str, scope: Scope, limit: int, *, platform: str | None = None
     ) -> list[SearchHit]:

@@ -59,6 +59,16 @@ async def test_a_gateway_on_postgres(
         assert code == 0 and "milk" in found
         assert not (tmp_path / "home" / "state.db").exists()
 
+        copy = tmp_path / "copy.db"
+        code, refused = await _cli(process, "migrate-store", str(copy))
+        assert code != 0 and "Hermes is running" in refused
+        await process.stop()
+        code, copied = await _cli(process, "migrate-store", str(copy))
+        assert code == 0 and "Copied and compared 6 messages" in copied, copied
+        process.configure({**_config(world, postgres_url), "storage": {"path": str(copy)}})
+        code, again = await _cli(process, "sessions", "list")
+        assert (code, again) == (0, listed)
+
 
 async def test_a_second_gateway_is_refused(tmp_path: Path, postgres_url: str) -> None:
     """Two gateways on one database would both deliver the replies that wait."""
