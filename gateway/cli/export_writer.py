@@ -22,7 +22,7 @@ from agent.redaction import keeping_secret
 from agent.store import Overview
 from gateway.cli import Options, load_config
 from gateway.cli.output import local_time, new_private_file, show_progress
-from gateway.cli.sessions_format import Record, about, entries, redact_title, title
+from gateway.cli.sessions_format import Record, about, entries, title
 from gateway.config.secrets import all_secrets
 from gateway.progress import report
 from gateway.store import open_store
@@ -88,7 +88,7 @@ def _with_snapshot(options: Options, work: Callable[[Snapshot], T]) -> T:
 class _Writer:
     def __init__(self, snapshot: Snapshot, listed: Sequence[Overview], export: ExportOptions) -> None:
         self._snapshot = snapshot
-        self._listed = [redact_title(each) for each in listed]
+        self._listed = listed
         self._export = export
         self._written = 0
         self._total = sum(overview.messages for overview in listed)

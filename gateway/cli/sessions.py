@@ -176,9 +176,9 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
 
 async def _record(store: SessionStore, wanted: str) -> Record:
     """Read a conversation and redact secrets: printed text is often copied elsewhere."""
-    from gateway.cli.sessions_format import Record, redact_title  # noqa: PLC0415
+    from gateway.cli.sessions_format import Record  # noqa: PLC0415
 
-    overview = redact_title(await find_overview(store, wanted))
+    overview = await find_overview(store, wanted)
     conversation_id = overview.conversation.id
     sessions, messages = await store.sessions(conversation_id), await store.transcript(conversation_id)
     record = Record.redacted(overview, sessions, messages)

@@ -25,10 +25,6 @@ _SPEAKERS = {"user": "You", "assistant": "Hermes", "tool": "Tool"}
 _MATCH_BEGINS, _MATCH_ENDS = "\x02", "\x03"
 
 
-def redact_title(overview: Overview) -> Overview:
-    return replace(overview, title=redact(overview.title))
-
-
 def title(overview: Overview) -> str:
     return one_line(overview.title, 80) or "An empty conversation"
 

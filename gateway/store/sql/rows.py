@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from agent.errors import StoreError
 from agent.messages import Kind, Message, Role, ToolCall
+from agent.redaction import redact
 from agent.store import Address, Conversation, Session, Split
 from agent.untrusted import own_words
 from gateway.types import Place
@@ -180,9 +181,12 @@ _CONTEXT_END = "[End of that. To you:]"
 
 
 def title_from(text: str | None) -> str:
-    """Return the beginning of a text on one line without simple Markdown, which a title does not render."""
-    said = own_words(text or "").rpartition(_CONTEXT_END)[2]
-    line = _MARKDOWN.sub(_without_marks, " ".join(said[:_MAX_READ].split()))
+    """Return the beginning of a text on one line, without simple Markdown, which a title does not render.
+
+    Secrets are redacted before the text is truncated: half a key is not recognised as a secret.
+    """
+    said = own_words(text or "").rpartition(_CONTEXT_END)[2].lstrip()
+    line = _MARKDOWN.sub(_without_marks, " ".join(redact(said[:_MAX_READ]).split()))
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
 
 

@@ -18,7 +18,7 @@ from agent.store import Conversation
 from agent.tokens import MESSAGE_TOKENS, estimate_text_tokens
 from gateway.errors import CommandFailed
 from gateway.platforms.web import request_params as params
-from gateway.platforms.web.dashboard.conversations import ADDRESS, redact_title
+from gateway.platforms.web.dashboard.conversations import ADDRESS
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.session_graph import path_to
 from gateway.platforms.web.dashboard.transcript import TranscriptMessage, TranscriptRenderer, redact_text
@@ -153,7 +153,7 @@ async def conversation_facts(context: DashboardContext, request: web.Request) ->
     names = dict((await context.reports.conversations.filter_options()).people)
     return {
         "conversation": conversation,
-        "row": redact_title(described[conversation.id]),
+        "row": described[conversation.id],
         "person": "The owner" if conversation.person == OWNER else names[conversation.person],
         "address": f"{ADDRESS}/{conversation.id}",
         "running": context.gateway.hub.running(conversation.id),

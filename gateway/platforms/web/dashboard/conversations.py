@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +13,6 @@ from markupsafe import Markup, escape
 from gateway.platforms.web import request_params as params
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.transcript import redact_text
-from gateway.store.reports import ConversationRow
 
 ADDRESS = "/dashboard/conversations"
 
@@ -45,10 +43,7 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
         if query:
             hits = await conversations.search(query, limit=_MAX_HITS, **wanted)
             rows = await conversations.rows([hit.conversation_id for hit in hits])
-            found = [
-                (hit.message, redact_title(rows[hit.conversation_id]), render_snippet(hit.snippet))
-                for hit in hits
-            ]
+            found = [(hit.message, rows[hit.conversation_id], render_snippet(hit.snippet)) for hit in hits]
             return {**shown, "found": found, "most": _MAX_HITS}
         listing = await conversations.page(first=(number - 1) * _PAGE_SIZE, limit=_PAGE_SIZE, **wanted)
         pages = max(1, math.ceil(listing.total / _PAGE_SIZE))
@@ -57,7 +52,7 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
         chosen = {name: value for name, value in wanted.items() if value}
         return {
             **shown,
-            "listing": [redact_title(row) for row in listing.rows],
+            "listing": listing.rows,
             "total": listing.total,
             "page": number,
             "pages": pages,
@@ -70,11 +65,6 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
         return await conversations.last_seq(), int(time.time() // 60)
 
     return page.live(ADDRESS, "dashboard/conversations.html", gather, version)
-
-
-def redact_title(row: ConversationRow) -> ConversationRow:
-    """Redact secrets in the title, which is the beginning of a message."""
-    return replace(row, title=redact_text(row.title))
 
 
 def render_snippet(snippet: str) -> Markup:

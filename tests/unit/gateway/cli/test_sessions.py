@@ -96,6 +96,27 @@ def test_list_as_json(paris: Conversation) -> None:
     assert (first["messages"], first["sessions"]) == (6, 2)
 
 
+@pytest.mark.parametrize(
+    "command", [["list"], ["list", "--json"], ["show"], ["lineage"], ["export", "--format", "html"]]
+)
+def test_a_title_does_not_show_the_beginning_of_a_secret(private_home: Path, command: list[str]) -> None:
+    """A secret of the configuration is redacted before the title is truncated in the middle of it."""
+    private_home.mkdir(mode=0o700)
+    (private_home / ".env").write_text("DOOR_PASSWORD=correct-horse-battery-staple\n", encoding="utf-8")
+    conversation = asyncio.run(_say(private_home / "state.db", "x" * 60 + " correct-horse-battery-staple"))
+    name, *options = command
+    printed = run(name, *([] if name == "list" else [conversation.id]), *options).stdout
+    assert "[redacted]" in printed and "correct-horse" not in printed
+
+
+async def _say(database: Path, text: str) -> Conversation:
+    store = await SqliteStore.open(database)
+    conversation = await store.sessions.open_conversation(Address("terminal", "main"), person=OWNER)
+    await store.sessions.append(conversation.live_session_id, [Message("user", text)])
+    await store.close()
+    return conversation
+
+
 def test_show_reads_like_a_conversation(paris: Conversation) -> None:
     """Tool calls are folded to a line, the reset is marked, and control characters are harmless."""
     shown = run("show", paris.id).stdout
