@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,6 +41,12 @@ class ToolView:
     state: ToolState
     result: str = ""
     seconds: float | None = None
+
+
+def _truncate(text: str) -> str:
+    if len(text) <= _MAX_SHOWN:
+        return text
+    return f"{text[:_MAX_SHOWN]}\n… {len(text) - _MAX_SHOWN:,} more characters"
 
 
 class HtmlRenderer:
@@ -109,11 +115,14 @@ class HtmlRenderer:
     def answer(self, text: str) -> Markup:
         return self._part("answer", render_markdown_cached(text))
 
-    def tool(self, view: ToolView, key: str = "") -> Markup:
-        """Render a tool call. `key` becomes its id, so that it stays unfolded when the page is redrawn."""
+    def tool(self, view: ToolView, key: str = "", *, shorten: Callable[[str], str] = _truncate) -> Markup:
+        """Render a tool call with a shortened result.
+
+        `key` becomes its id, so that it stays unfolded when the page is redrawn.
+        """
         parsed = parse_arguments(view.call.arguments)
         arguments = _pretty(view.call.arguments, parsed)
-        return self._part("tool", view, _hint(parsed), arguments, _truncate(view.result), key)
+        return self._part("tool", view, _hint(parsed), arguments, shorten(view.result), key)
 
     def file(self, conversation_id: str, sent: SentFile) -> Markup:
         return self._part("file", f"/api/conversations/{conversation_id}/files/{sent.id}", sent)
@@ -179,12 +188,6 @@ def redact_and_truncate(text: str, max_length: int) -> str:
     # Truncate between two words if possible: half a key is not recognised as a secret.
     shown = re.sub(r"(?<=\s)\S{1,500}\Z", "", text[:max_length])
     return f"{redact(shown, own_rules())}\n… {len(text) - len(shown):,} more characters"
-
-
-def _truncate(text: str) -> str:
-    if len(text) <= _MAX_SHOWN:
-        return text
-    return f"{text[:_MAX_SHOWN]}\n… {len(text) - _MAX_SHOWN:,} more characters"
 
 
 @dataclass(frozen=True, slots=True)

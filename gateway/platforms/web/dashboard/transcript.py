@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from markupsafe import Markup
@@ -81,8 +81,7 @@ class TranscriptRenderer:
         tools = []
         for at, call in enumerate(message.tool_calls):
             view = stored_call(call, results.get((message.id, call.id)))
-            view = replace(view, result=_shorten(view.result))
-            tools.append(self._renderer.tool(view, f"{message.id}-{at}"))
+            tools.append(self._renderer.tool(view, f"{message.id}-{at}", shorten=_shorten))
         return TranscriptMessage(
             id=message.id,
             who=_who(message, person),

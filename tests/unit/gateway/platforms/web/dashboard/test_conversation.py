@@ -64,6 +64,15 @@ async def test_half_a_secret_is_left_out_as_well(dashboard: DashboardHarness) ->
     assert "more characters" in page and key[:6] not in page
 
 
+@pytest.mark.parametrize("characters", [20_001, 20_010, 30_000])
+async def test_a_long_result_is_truncated_once(dashboard: DashboardHarness, characters: int) -> None:
+    """The page tells how many characters of the stored result are missing."""
+    conversation = await opened(dashboard.store)
+    await dashboard.store.sessions.append(conversation.live_session_id, tool_call("x" * characters))
+    page = await dashboard.page(f"{PAGES}/{conversation.id}")
+    assert re.findall(r"… ([\d,]+) more characters", page) == [f"{characters - 20_000:,}"]
+
+
 async def test_the_border_between_two_sessions(dashboard: DashboardHarness) -> None:
     """Why, from how much to how much, and a link to what left; also while nothing has been said since."""
     chat = await long_chat(dashboard)
