@@ -15,7 +15,6 @@ from typing import Any
 from agent.compression.backoff import Backoff, CompactionMemo, NoGain
 from agent.compression.boundaries import PROTECT_FIRST_N, Cut, History, Limits, find_cut, read_history
 from agent.compression.dates import first_of_each_day
-from agent.compression.identifiers import changes_something
 from agent.compression.ledger import MIN_LEDGER_TOKENS, ledger_budget, max_ledger
 from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of
 from agent.compression.phases import (
@@ -70,7 +69,6 @@ class ContextCompressor(ContextEngine):
         summarize_with_main: Summarize | None = None,
         summary_context_length: int | None = None,
         overhead_tokens: int = 0,
-        has_effects: Callable[[str], bool] = changes_something,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`overhead_tokens` counts the tool definitions, which every request has beside the messages.
@@ -96,7 +94,6 @@ class ContextCompressor(ContextEngine):
             *([(summarize_with_main, None)] if summarize_with_main else ()),
         ]
         """In the order in which they are asked, each with its window if that is fixed."""
-        self._has_effects = has_effects
         self._clock = clock
         self._set_window(context_length)
         self._forget()
@@ -206,9 +203,7 @@ class ContextCompressor(ContextEngine):
             checked = extract_as_checked(text, previous.quotes)
         room = self._enough - self.overhead_tokens - estimate_text_tokens(checked.text)
         budget = ledger_budget(room, cut.tokens, cut.least_tokens, self.max_ledger_tokens)
-        return add_ledger(
-            checked, middle, previous, self._has_effects, max_tokens=budget, is_fallback=is_fallback
-        )
+        return add_ledger(checked, middle, previous, max_tokens=budget, is_fallback=is_fallback)
 
     def _assemble(
         self, messages: list[ChatDict], history: History, cut: Cut, summary: Summary | None

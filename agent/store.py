@@ -171,7 +171,7 @@ class SessionStore(Protocol):
     async def transcript(self, conversation_id: str, *, limit: int | None = None) -> list[Message]:
         """Return all that was said, oldest first, in the live session and its ancestors; `limit` keeps the newest."""
 
-    async def pin(self, session_id: str, *, system_prompt: str, model: str, engine: str = "") -> Session:
+    async def pin(self, session_id: str, *, system_prompt: str, model: str) -> Session:
         """Pin the session's rendered system prompt; the first call wins, later ones change nothing."""
 
     async def split(self, split: Split) -> Session:
@@ -194,7 +194,7 @@ class SessionStore(Protocol):
     ) -> None:
         """Record a model call for the budget of `spender`. A `turn` call also sets the session's `prompt_tokens`."""
 
-    async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage: ...
+    async def usage(self, *, conversation_id: str | None = None) -> Usage: ...
 
     async def spent(self, *, spender: str | None = None, since: float = 0.0) -> Spent:
         """Return what this person spent; without one, all people together."""

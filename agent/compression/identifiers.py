@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -137,7 +137,7 @@ def _around_digits(text: str) -> Iterator[str]:
         yield text[start : end + _AROUND]
 
 
-def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool]) -> list[str]:
+def find_effects(messages: Sequence[ChatDict]) -> list[str]:
     """Return a line for each of the newest calls that changed something, with the beginning of its result."""
     lines: list[str] = []
     results: dict[str, ChatDict] = {}
@@ -147,7 +147,7 @@ def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool
             continue
         for call in reversed(message.get("tool_calls") or ()):
             name, arguments = call_of(call)
-            if has_effects(name):
+            if changes_something(name):
                 result = without_marks(text_of(results.get(call["id"], {})))
                 lines.append(
                     f"{name}({_clip(arguments, _SHOWN_ARGUMENTS)}) -> {_clip(result, _SHOWN_RESULT)}"

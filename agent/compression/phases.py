@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.compression.boundaries import Cut, History
@@ -93,15 +93,12 @@ def add_ledger(
     checked: CheckedSummary,
     middle: Middle,
     previous: Summary,
-    has_effects: Callable[[str], bool],
     *,
     max_tokens: int,
     is_fallback: bool,
 ) -> Summary:
     """Return the checked text with a ledger of at most `max_tokens`."""
-    found = find_entries(
-        middle.said, middle.vocabulary, has_effects, earlier=middle.ledger, earlier_summary=previous.text
-    )
+    found = find_entries(middle.said, middle.vocabulary, earlier=middle.ledger, earlier_summary=previous.text)
     everything = middle.ledger.extended(found, just_said=True)
     in_summary = {*find_identifiers(checked.text.split()), *find_phrases([checked.text])}
     ledger = everything.bounded(max_tokens, in_summary=in_summary)

@@ -7,7 +7,7 @@ them, not in text that was copied into a message: code fences, quoted lines, our
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
@@ -101,7 +101,6 @@ def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> V
 def find_entries(
     messages: Sequence[ChatDict],
     wording: Vocabulary,
-    has_effects: Callable[[str], bool],
     *,
     earlier: Ledger,
     earlier_summary: str,
@@ -123,7 +122,7 @@ def find_entries(
         pasted=tuple(dict.fromkeys(rule for rule, pasted in rules if pasted)),
         named=tuple(reversed(dict.fromkeys(named))),
         seen=tuple(reversed(dict.fromkeys([*seen, *find_identifiers(earlier_summary.split())]))),
-        effects=tuple(dict.fromkeys(find_effects(messages, has_effects))),
+        effects=tuple(dict.fromkeys(find_effects(messages))),
     )
 
 

@@ -6,10 +6,9 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
-from agent.events import TurnEvent
+from agent.events import TextDelta, TurnEvent, TurnStarted
 from agent.store import Address
 from agent.tool import Choice
-from gateway.core.events import EventDeduplicator
 from gateway.types import OWNER, InboundMessage, parse_command
 
 if TYPE_CHECKING:
@@ -26,6 +25,46 @@ class Sent(NamedTuple):
     message_id: str
     overtook: bool
     """The message was a command that ran at once and starts no turn."""
+
+
+class EventDeduplicator:
+    """Passes every event once to a client that reconnects.
+
+    A reconnected client gets the whole turn again, its text split differently. Text that was printed cannot be
+    deleted, so the deduplicator drops events that the client has seen.
+    """
+
+    def __init__(self, after: int) -> None:
+        self.last = after
+        self._message_id = ""
+        self._seen_chars = 0
+        self._chars_to_skip = 0
+        # Events before the first TurnStarted may be repeated as well.
+        self._is_replay = True
+
+    def take(self, number: int, event: TurnEvent) -> TurnEvent | None:
+        """Return the event, the unseen part of its text, or None if the client has seen it."""
+        if isinstance(event, TurnStarted):
+            self._start_turn(event.message_id, number)
+        is_known = self._is_replay and number <= self.last
+        # Not max(): after a restart of the gateway, numbers may be lower.
+        self.last = self.last if is_known else number
+        if isinstance(event, TextDelta):
+            return self._unseen_text(event.text)
+        return None if is_known else event
+
+    def _start_turn(self, message_id: str, number: int) -> None:
+        """A turn that was started again, as after a crash, has a new number: its text is new."""
+        self._is_replay = message_id == self._message_id and number <= self.last
+        if not self._is_replay:
+            self._message_id, self._seen_chars = message_id, 0
+        self._chars_to_skip = self._seen_chars
+
+    def _unseen_text(self, text: str) -> TextDelta | None:
+        unseen = text[self._chars_to_skip :]
+        self._chars_to_skip -= len(text) - len(unseen)
+        self._seen_chars += len(unseen)
+        return TextDelta(unseen) if unseen else None
 
 
 class LocalChat:

@@ -13,10 +13,9 @@ import aiohttp
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
 from agent.tool import Choice
-from gateway.cli.chat_backend import PLATFORM, GatewayGone, LocalChat, Sent
+from gateway.cli.chat_backend import PLATFORM, EventDeduplicator, GatewayGone, LocalChat, Sent
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema_platforms import local_url
-from gateway.core.events import EventDeduplicator
 from gateway.process_lock import read_address
 
 _STATUS_SECONDS = 5.0

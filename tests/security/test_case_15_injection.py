@@ -167,7 +167,7 @@ def test_words_of_others_are_no_standing_instructions() -> None:
     """Case 15: the ledger keeps what the person wants word for word, for ever; a quote must not get in there."""
     messages = _history()
     wording = vocabulary_of(messages, messages)
-    ledger = find_entries(messages, wording, lambda name: False, earlier=Ledger(), earlier_summary="")
+    ledger = find_entries(messages, wording, earlier=Ledger(), earlier_summary="")
     assert ledger.instructions == ("Never write to Bob.",)
     assert ledger.named == () and ledger.seen == ("eve@example.org",)
 

@@ -145,7 +145,7 @@ WORK: dict[str, Work] = {
     "logs.redact_event": lambda text: logs.redact_event(None, "", {"event": text, "of": {"a": [text]}}),
     # the summary and its ledger
     "identifiers.find_identifiers": lambda text: identifiers.find_identifiers(text.split()),
-    "identifiers.find_effects": lambda text: identifiers.find_effects(_called(text), lambda name: True),
+    "identifiers.find_effects": lambda text: identifiers.find_effects(_called(text)),
     "identifiers.changes_something": identifiers.changes_something.__wrapped__,
     "standing_instructions.telling_words": lambda text: standing_instructions.telling_words(text.split()),
     "standing_instructions.find_instructions": standing_instructions.find_instructions,

@@ -187,7 +187,7 @@ def compactions(connection: Connection, conversation_id: str) -> list[tuple[str,
     return [(session_id, Compaction(*values)) for session_id, *values in rows]
 
 
-def usage(connection: Connection, *, conversation_id: str | None = None, since: float = 0.0) -> Usage:
+def usage(connection: Connection, *, conversation_id: str | None = None) -> Usage:
     calls = "model_calls"
     if conversation_id is not None:
         conversation(connection, conversation_id)
@@ -197,9 +197,9 @@ def usage(connection: Connection, *, conversation_id: str | None = None, since: 
         f"""
         SELECT coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
             coalesce(sum(cache_read_tokens), 0), coalesce(sum(cache_write_tokens), 0), sum(cost_usd)
-        FROM {calls} WHERE created_at >= :since
+        FROM {calls}
         """,
-        {"conversation": conversation_id, "since": since},
+        {"conversation": conversation_id},
     ).fetchone()
     return Usage(*row)
 

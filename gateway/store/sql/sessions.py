@@ -55,13 +55,11 @@ class SqlSessions(Part):
         self._database.index_soon()
         return stored
 
-    async def pin(self, session_id: str, *, system_prompt: str, model: str, engine: str = "") -> Session:
+    async def pin(self, session_id: str, *, system_prompt: str, model: str) -> Session:
         known = await self.session(session_id)
         if known.system_prompt is not None:
             return known
-        return await self._database.write(
-            writes.pin, session_id, system_prompt, model, engine, fence=self._fence
-        )
+        return await self._database.write(writes.pin, session_id, system_prompt, model, fence=self._fence)
 
     async def split(self, split: Split) -> Session:
         check_context(split)

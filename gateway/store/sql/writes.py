@@ -106,10 +106,10 @@ def _check_repeated(connection: Connection, rows: Sequence[Row]) -> None:
             raise StoreError(f"Another message has the id {message_id}.")
 
 
-def pin(connection: Connection, session_id: str, system_prompt: str, model: str, engine: str) -> Session:
+def pin(connection: Connection, session_id: str, system_prompt: str, model: str) -> Session:
     connection.execute(
-        "UPDATE sessions SET system_prompt = ?, model = ?, engine = ? WHERE id = ? AND system_prompt IS NULL",
-        (storable(system_prompt), model, engine, session_id),
+        "UPDATE sessions SET system_prompt = ?, model = ? WHERE id = ? AND system_prompt IS NULL",
+        (storable(system_prompt), model, session_id),
     )
     return reads.session(connection, session_id)
 

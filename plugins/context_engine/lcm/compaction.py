@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from sqlite3 import Connection
 
-from agent.compression.identifiers import changes_something
 from agent.compression.ledger import Ledger, without_ledger_marks
 from agent.compression.summary_message import between, ledger_of, ledger_state
 from agent.compression.vocabulary import find_entries, vocabulary_of
@@ -327,7 +326,7 @@ class Compaction:
         if rules := rules_that_may_fire(wording.words()):
             said = [redact_message(chat, rules) for chat in said]
             wording = vocabulary_of(said, said)
-        entries = find_entries(said, wording, changes_something, earlier=ledger, earlier_summary="")
+        entries = find_entries(said, wording, earlier=ledger, earlier_summary="")
         return ledger.extended(entries, just_said=True).bounded(self._limits.ledger)
 
     def _ledger_text(self, message: StoredMessage) -> ChatDict:

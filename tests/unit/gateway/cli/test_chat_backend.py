@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Notice, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent, TurnStarted
-from gateway.core.events import EventDeduplicator, EventHub
+from gateway.cli.chat_backend import EventDeduplicator
+from gateway.core.events import EventHub
 
 TURN: list[TurnEvent] = [
     TurnStarted("msg_1", "Hi"),
