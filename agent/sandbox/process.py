@@ -48,6 +48,7 @@ async def run_process(
     keep_bytes: int = 1_000_000,
     pass_fds: Sequence[int] = (),
     end: Callable[[], bool] | None = None,
+    starts_processes: bool = True,
 ) -> Finished:
     """Run a command. When this returns or raises, also by cancellation, every process of the command is gone.
 
@@ -73,11 +74,17 @@ async def run_process(
                     exit_code = await process.wait()
         finally:
             # It uses what `_collected_output` closes right after it.
-            await finish_despite_cancel(_end(process, mark, end))
+            await finish_despite_cancel(_end(process, mark, end, starts_processes=starts_processes))
     return Finished(exit_code, output.kept(), output.left_out)
 
 
-async def _end(process: asyncio.subprocess.Process | None, mark: str, end: Callable[[], bool] | None) -> None:
+async def _end(
+    process: asyncio.subprocess.Process | None,
+    mark: str,
+    end: Callable[[], bool] | None,
+    *,
+    starts_processes: bool,
+) -> None:
     over = process is not None and process.returncode is not None
     if end is not None and not over and end() and process is not None:
         with suppress(TimeoutError):
@@ -90,7 +97,10 @@ async def _end(process: asyncio.subprocess.Process | None, mark: str, end: Calla
     if end is not None and not over:
         # Only now may it have come to where it can be ended.
         end()
-    await asyncio.to_thread(_kill_marked, mark)
+    # Only what ended by itself, not by a signal, has waited for the others.
+    is_last = end is not None and over and process is not None and (process.returncode or 0) >= 0
+    if process is None or (starts_processes and not is_last):
+        await asyncio.to_thread(_kill_marked, mark)
     if process is not None:
         await process.wait()
 
@@ -151,7 +161,7 @@ async def _collected_output(keep_bytes: int) -> AsyncIterator[tuple[int, _HeadAn
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill processes that left the process group (`setsid`, daemons). Needs /proc."""
+    """Kill processes that left the process group (`setsid`, daemons). Reads the environment of every process."""
     wanted = f"{_MARK}={mark}".encode()
     for _ in range(_SWEEPS):
         processes = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,3 +43,30 @@ async def test_who_is_impatient_waits_as_well(tmp_path: Path) -> None:
         os.kill(pid, 0)
     os.close(read_from)
     os.close(write_to)
+
+
+_COUNT_READS = """
+import asyncio, sys
+from pathlib import Path
+from agent.sandbox.process import run_process
+
+reads = []
+sys.addaudithook(lambda event, arguments: event == "open" and reads.append(str(arguments[0])))
+asyncio.run(run_process(["/bin/true"], cwd=Path("/"), env={}, seconds=60, OPTIONS))
+print(sum(read.startswith("/proc/") and read.endswith("/environ") for read in reads))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "searches"),
+    [("", True), ("starts_processes=False", False), ("end=lambda: True", False)],
+    ids=["may leave processes", "starts none", "waits for its own"],
+)
+async def test_all_processes_are_searched_only_if_one_may_be_left(options: str, searches: bool) -> None:
+    """The search reads a file per process of the machine; a daemon can only be left by an unconfined command."""
+    program = _COUNT_READS.replace("OPTIONS", options)
+    running = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await running.communicate()
+    assert (int(output) > 0) is searches
