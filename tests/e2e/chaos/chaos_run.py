@@ -15,6 +15,7 @@ from typing import Any
 
 import aiohttp
 
+from agent.aio import finish_despite_cancel
 from tests.e2e.chaos.database import contents
 from tests.e2e.chaos.effects import PLUGIN, Notebook
 from tests.e2e.chaos.model import TalkativeModel
@@ -52,14 +53,20 @@ class ChaosRun:
     tokens: Iterable[int] = field(default_factory=lambda: itertools.count(1))
 
     async def say(self, place: Place, kind: Kind) -> int:
-        """Gives the token of the message, also where nobody knows whether it has arrived."""
+        """Return the token of the message, also if it is unknown whether the message has arrived.
+
+        A delivered message is recorded even if the caller is cancelled meanwhile.
+        """
         token = next(iter(self.tokens))
         self.model.kinds[token] = kind
+        await finish_despite_cancel(self._deliver(place, token))
+        return token
+
+    async def _deliver(self, place: Place, token: int) -> None:
         said = await place.say(token)
         if said is not None:
             self.said.append(said)
             self.said_at[token] = time.monotonic()
-        return token
 
     def at(self, platform: str, *, is_direct: bool = False) -> list[Place]:
         return [
