@@ -127,15 +127,13 @@ def disable(options: Options, name: str) -> None:
 
 
 def _edit(options: Options, loaded: LoadedConfig, change: Callable[[str], str]) -> Path:
-    """Edit the file in use, or a copy of the shipped file if there is none yet."""
-    from gateway.config.loader import SHIPPED, ensure_home, find_config, read_text  # noqa: PLC0415
+    """Edit the user's file, or a copy of the shipped file if there is none yet."""
+    from gateway.config.loader import config_to_edit, ensure_home, existing_config, read_text  # noqa: PLC0415
     from gateway.config.yaml_edit import write_atomically  # noqa: PLC0415
 
-    path = find_config(options.config_path, loaded.home)
-    if path is None:
-        ensure_home(loaded.home)
-        path = loaded.home / "hermes.yaml"
-    write_atomically(path, change(read_text(path if path.exists() else SHIPPED)))
+    path = config_to_edit(options.config_path, loaded.home)
+    ensure_home(loaded.home)
+    write_atomically(path, change(read_text(existing_config(path))))
     return path
 
 

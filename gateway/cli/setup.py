@@ -11,7 +11,7 @@ import click
 
 from gateway.cli import Options, tell_ignored
 from gateway.config.environment import state_directory
-from gateway.config.loader import ensure_home, find_config, ignored_file
+from gateway.config.loader import config_to_edit, ensure_home, existing_config, ignored_file
 from gateway.config.schema import PlatformSections
 from gateway.errors import ConfigError
 from gateway.platforms.registry import PlatformRegistry
@@ -28,10 +28,8 @@ def _known_platforms(path: Path, home: Path) -> tuple[PlatformRegistry, Platform
     from gateway.plugins.loader import survey_plugins  # noqa: PLC0415
 
     built_in = PlatformRegistry()
-    if not path.exists():
-        return built_in, {}
     try:
-        enabled = incomplete_config(path).plugins.enabled
+        enabled = incomplete_config(existing_config(path)).plugins.enabled
     except ConfigError:
         return built_in, {}  # reported once the file is needed
     plugins, _ = survey_plugins(home, enabled) if enabled else (None, ())
@@ -86,7 +84,7 @@ def setup(
 
     answers = ModelAnswers(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
     home = state_directory()
-    path = find_config(options.config_path, home) or home / "hermes.yaml"
+    path = config_to_edit(options.config_path, home)
     registry, sections = _known_platforms(path, home)
     typed = {name.removesuffix("_token"): value for name, value in bot_tokens.items()}
     if token is not None:

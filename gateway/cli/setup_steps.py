@@ -16,7 +16,7 @@ from agent.errors import ModelError
 from gateway.cli.output import one_line, say
 from gateway.config.environment import PROVIDER_KEYS, environment, save_secret
 from gateway.config.fields import URL_PATTERN
-from gateway.config.loader import SHIPPED, load, read_text
+from gateway.config.loader import existing_config, load, read_text
 from gateway.config.schema import Config, PlatformSections
 from gateway.config.schema_platforms import BotConfig
 from gateway.config.yaml_edit import add_item, set_values, write_atomically
@@ -166,7 +166,7 @@ def _save(answers: ModelAnswers, path: Path, home: Path) -> None:
         "base_url": answers.base_url,
         "api_key": f"${{{variable}}}" if needs_key and has_key else None,
     }
-    text = set_values(read_text(path if path.exists() else SHIPPED), "model", values)
+    text = set_values(read_text(existing_config(path)), "model", values)
     if answers.api_key:
         _write_secret(home, variable, answers.api_key)
     write_atomically(path, text)
@@ -327,7 +327,7 @@ class BotSetup:
             raise click.BadParameter(f"{problem}; or {_NO_OWNER}") from None
 
     def _add_admin(self, owner: str) -> None:
-        text = read_text(self.path if self.path.exists() else SHIPPED)
+        text = read_text(existing_config(self.path))
         item = int(owner) if owner.isdigit() else owner
         write_atomically(self.path, add_item(text, f"platforms.{self.spec.name}", "admins", item))
         say(f"Wrote platforms.{self.spec.name}.admins: {owner} to {self.path}")

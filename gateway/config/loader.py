@@ -152,6 +152,20 @@ def _if_valid(tree: Any, *names: str) -> dict[str, Any]:
 
 def find_config(explicit: Path | None, home: Path) -> Path | None:
     """Return the file to read; None if only the shipped file exists."""
+    return _named(explicit) or _own(home) or (SHIPPED if _is_started_in(SHIPPED.parent) else None)
+
+
+def config_to_edit(explicit: Path | None, home: Path) -> Path:
+    """Return the file to write settings to, which may not exist yet; the shipped file only if the user names it."""
+    return _named(explicit) or _own(home) or home / "hermes.yaml"
+
+
+def existing_config(path: Path) -> Path:
+    """Return the file, or the shipped one if it does not exist yet."""
+    return path if path.exists() else SHIPPED
+
+
+def _named(explicit: Path | None) -> Path | None:
     if explicit is not None:
         return explicit
     if named := os.environ.get("HERMES_CONFIG"):
@@ -159,13 +173,15 @@ def find_config(explicit: Path | None, home: Path) -> Path | None:
             # A relative path would mean another file in every folder.
             raise ConfigError(f"HERMES_CONFIG must be an absolute path; it is {named!r}.")
         return Path(named)
+    return None
+
+
+def _own(home: Path) -> Path | None:
     own = home / "hermes.yaml"
     try:
-        if own.exists():
-            return own
+        return own if own.exists() else None
     except PermissionError as error:
         raise StateDirectoryUnusable(f"({error.filename}: {error.strerror})") from None
-    return SHIPPED if _is_started_in(SHIPPED.parent) else None
 
 
 def ignored_file(explicit: Path | None, used: Path | None) -> Path | None:

@@ -61,6 +61,26 @@ def test_a_file_in_the_current_directory_stays_as_it_is(private_home: Path, else
     assert f"{file} is ignored; settings come from {private_home / 'hermes.yaml'}." in result.stderr
 
 
+def test_in_the_source_tree_the_shipped_file_stays_as_it_is(
+    private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings go into a copy in the state directory, which Hermes then uses, also in the source tree."""
+    monkeypatch.chdir(SHIPPED.parent)
+    shipped = SHIPPED.read_bytes()
+    try:
+        result = hermes("setup", "--offline", typed="openrouter\nacme/one\nk\n")
+        assert SHIPPED.read_bytes() == shipped
+    finally:
+        if SHIPPED.read_bytes() != shipped:
+            SHIPPED.write_bytes(shipped)
+    assert result.returncode == 0, result.stderr
+    own = private_home / "hermes.yaml"
+    assert f"Wrote openrouter/acme/one to {own}" in result.stdout
+    assert len(own.read_bytes().splitlines()) == len(shipped.splitlines())
+    loaded = load()
+    assert (loaded.path, loaded.config.model.name) == (own, "openrouter/acme/one")
+
+
 def test_a_server_of_ones_own(private_home: Path) -> None:
     """Asked for address, model and, if it wants one, a key; nonsense is asked again."""
     typed = "server\nnonsense\nhttp://127.0.0.1:9/v1\nllama3.2\n\n"
