@@ -16,11 +16,11 @@ from itertools import accumulate, count, islice
 from pathlib import Path
 
 import structlog
-from gateway.store.sqlite.rows import MESSAGE_COLUMNS, message_row
 
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, Split
 from bench.measure import TEMPORARY, Row, format_time, opened_store, p50_and_p99
+from gateway.store.sql.rows import MESSAGE_COLUMNS, message_row
 from gateway.store.sqlite.store import SqliteStore
 
 MESSAGES = 100_000

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import astuple
+from itertools import chain
 from typing import Any
 
 from agent.errors import HeadMoved, NotFound, StoreError
@@ -256,25 +257,20 @@ def insert_session(connection: Connection, session: Session) -> None:
 
 def insert_context(connection: Connection, child: Session, message_ids: list[str]) -> None:
     """Insert references to messages of the same conversation. Raises NotFound."""
-    seqs: dict[str, int] = {}
-    for batch in batches(message_ids):
-        rows = connection.execute(
+    written = 0
+    for batch in batches(list(enumerate(message_ids, start=-len(message_ids)))):
+        written += connection.execute(
             f"""
-            SELECT messages.id, messages.seq FROM messages JOIN sessions ON sessions.id = session_id
-            WHERE messages.id IN ({marks(batch)}) AND conversation_id = ?
+            INSERT INTO session_context (session_id, position, message_seq)
+            SELECT ?, wanted.column1, messages.seq
+            FROM (VALUES {", ".join(["(?, ?)"] * len(batch))}) AS wanted
+            JOIN messages ON messages.id = wanted.column2
+            JOIN sessions ON sessions.id = messages.session_id AND sessions.conversation_id = ?
             """,
-            (*batch, child.conversation_id),
-        )
-        seqs.update(rows.fetchall())
-    if len(seqs) != len(message_ids):
+            (child.id, *chain.from_iterable(batch), child.conversation_id),
+        ).rowcount
+    if written != len(message_ids):
         raise NotFound("(a message of the context is not in this conversation)")
-    connection.executemany(
-        "INSERT INTO session_context (session_id, position, message_seq) VALUES (?, ?, ?)",
-        [
-            (child.id, position, seqs[message_id])
-            for position, message_id in enumerate(message_ids, start=-len(message_ids))
-        ],
-    )
 
 
 def _insert_compaction(connection: Connection, child: Session, compaction: Compaction) -> None:
