@@ -33,7 +33,7 @@ KEYS = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 )
 
-# Plugins that others may write are refused, whatever umask the person has who runs the tests.
+# Hermes refuses plugins that other users can write, so do not depend on the umask of the person who runs the tests.
 os.umask(0o022)
 
 
@@ -98,7 +98,7 @@ def store_location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str
 
 @pytest.fixture(autouse=True)
 def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nobody's real state directory or key is ever touched by a test."""
+    """Keep every test away from the user's real state directory and keys."""
     home = tmp_path / "hermes-home"
     monkeypatch.setenv("HERMES_HOME", str(home))
     for name in KEYS:

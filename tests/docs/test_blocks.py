@@ -1,8 +1,8 @@
-"""The code on the pages is run: shell in one house for all, YAML as a configuration, Python by the compiler.
+"""Run the code on the pages: shell in one installation, YAML as a configuration, Python by the compiler.
 
-`pytest tests/docs/test_blocks.py --collect-only -q` shows which blocks those are. One that cannot be run says why in a
-comment in front of it, `<!-- not run: ... -->`, and is parsed all the same. A page in FOLLOWED has a test of its own
-that goes through it from top to bottom.
+`pytest tests/docs/test_blocks.py --collect-only -q` lists the blocks. A block that cannot be run says why in a comment
+before it, `<!-- not run: ... -->`, and is only parsed. Each page in FOLLOWED has a separate test that follows it from
+top to bottom.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ OTHER_PROGRAMS = {"scrape_configs", "groups"}
 NOT_OURS = ("make",)
 """Programs whose lines are not run here. The Makefile is the way to these tests."""
 NEVER_RUN = ("service", "-f", "--follow")
-"""Words of ours that change the machine and not only the house, or have no end: a page must say that it is not run."""
+"""Arguments that change the machine outside the installation or never end: a page must mark them as not run."""
 EXIT_CODES = {"status": 3}
-"""Nothing runs in the house."""
+"""`hermes status` finds no running gateway."""
 
 
 @dataclass
@@ -122,7 +122,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     "block", [block for block in SHELL if not block.not_run], ids=lambda each: each.where
 )
 def test_shell(block: Block, installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every line ends well, one after the other, in the house that all pages share."""
+    """Every line succeeds, in order, in the installation that all pages share."""
     monkeypatch.chdir(installation.folder)
     for line in lines(block):
         for program, *arguments in programs(line):
@@ -182,7 +182,7 @@ def test_shell_that_is_not_run(block: Block) -> None:
 
 
 def test_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no other program's is a `hermes.yaml`, and can be used as it stands once its variables are set."""
+    """Each YAML block that belongs to no other program is a valid `hermes.yaml` once its variables are set."""
     problems = {}
     for block in (block for page in PAGES for block in blocks(page) if block.language == "yaml"):
         named = re.match(r"# (\S+)\n", block.text)

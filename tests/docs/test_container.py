@@ -29,7 +29,7 @@ TOKEN = "0123456789abcdef"
 
 
 def instructions(name: str) -> list[str]:
-    """What stands behind each of this name, continued lines joined and comments left out."""
+    """Return the arguments of each instruction of this name, with continued lines joined and comments removed."""
     text = re.sub(r"^\s*#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", " ")
     return [line.removeprefix(name).strip() for line in text.splitlines() if line.startswith(f"{name} ")]
 
@@ -73,7 +73,7 @@ def test_everything_that_is_copied_is_there_and_is_enough(tmp_path: Path) -> Non
 
 
 def test_what_is_installed_was_locked() -> None:
-    """By hash, the weights of the embedded model too; on a Python that Hermes runs on; as nobody special."""
+    """The image pins packages and model weights by hash, has a supported Python, and runs without root."""
     installs = [line for line in instructions("RUN") if "pip install" in line]
     assert [("--require-hashes" in line, re.findall(r"-r (\S+)", line)) for line in installs] == [
         (True, ["requirements.lock"]),

@@ -1,4 +1,4 @@
-"""The picture in docs/architecture.md: true, and legible for everybody."""
+"""The diagram in docs/architecture.md: correct and legible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_every_room_exists() -> None:
-    """What stands in a box is a path of the source."""
+    """Every box names a path of the source."""
     named = [
         path
         for text in ElementTree.fromstring(TEXT).iter(f"{SVG}text")
@@ -39,7 +39,7 @@ def test_it_can_be_read_without_eyes_and_loads_nothing() -> None:
 
 
 def test_it_can_be_read_in_the_light_and_in_the_dark() -> None:
-    """Texts stand out from their box by 4.5 to 1 at least, ways from the room by 3 to 1, in both schemes."""
+    """Texts have a contrast of at least 4.5 to 1, arrows of 3 to 1, in both color schemes."""
     light, dark = TEXT.split("@media (prefers-color-scheme: dark)")
     schemes = [_colours(light), {**_colours(light), **_colours(dark)}]
     for scheme in schemes:

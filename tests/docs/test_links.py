@@ -30,7 +30,7 @@ def _leads_somewhere(page: Path, link: str) -> bool:
 
 
 def test_the_index_names_every_page_once() -> None:
-    """Whoever adds a page adds a line to `docs/README.md`."""
+    """`docs/README.md` lists every page."""
     linked = [(INDEX.parent / link).resolve() for link in links(INDEX) if not urlsplit(link).scheme]
     pages = sorted(page for page in linked if page.suffix == ".md" and page.parent == INDEX.parent)
     assert pages == [page for page in PAGES if page.parent == INDEX.parent and page != INDEX]

@@ -127,7 +127,7 @@ def test_every_hook_is_documented() -> None:
 
 
 def test_every_variable_is_documented() -> None:
-    """Those of Hermes on a page, those of the tests in CONTRIBUTING.md; the table has none that nobody reads."""
+    """A page lists the variables of Hermes, CONTRIBUTING.md those of the tests; no listed variable is unused."""
     shown = {name for page in TODAY for name in re.findall(r"\b[A-Z][A-Z0-9_]+\b", page.read_text())}
     assert variables_of_hermes() - shown == set()
     first_cells = (first for rows in tables(VARIABLES_PAGE) for first, *_ in rows)
@@ -138,13 +138,13 @@ def test_every_variable_is_documented() -> None:
 
 
 def test_variables_of_hermes_exist() -> None:
-    """Whatever is called HERMES_ is read by something here."""
+    """Every documented `HERMES_` variable is read by the source."""
     known = variables_of_hermes() | variables_of_tests()
     assert on_pages(lambda page: set(re.findall(r"\bHERMES_[A-Z_]+\b", page.read_text())) - known) == {}
 
 
 def test_every_room_is_named() -> None:
-    """Whoever adds a folder says in CONTRIBUTING.md what lives there."""
+    """CONTRIBUTING.md describes every folder."""
     page = (ROOT / "CONTRIBUTING.md").read_text()
     rooms = [path for path in [*ROOT.glob("gateway/*/"), *ROOT.glob("agent/*/")] if any(path.glob("*.py"))]
     assert len(rooms) > 10

@@ -1,7 +1,7 @@
-"""Texts cut into messages, with a fuzzer that watches which branches a text takes.
+"""Fuzz the splitter with coverage feedback.
 
 It found more than random documents (`unit/gateway/text/test_splitter_found.py`). `make fuzz` runs it where `atheris` is
-installed, which is no dependency: `python -m tests.fuzz.atheris_splitter -max_total_time=300` goes on by itself.
+installed, which is not a dependency: `python -m tests.fuzz.atheris_splitter -max_total_time=300` runs it alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is thrown at Hermes here makes it write a lot of log lines, and nobody reads them."""
+"""Silence the log: fuzzing causes many log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data of a button is whatever a forged client sends."""
+"""Button data comes from forged clients too."""
 
 from __future__ import annotations
 

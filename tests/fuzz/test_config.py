@@ -1,4 +1,4 @@
-"""Whatever stands in `hermes.yaml`: it is understood, or there are sentences about it."""
+"""Any `hermes.yaml` is either read or explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a chat service delivers: nothing stops the bot, and nothing is confirmed that was not kept."""
+"""Any delivery of a chat service: the bot keeps running, and confirms only what it stored."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def the_library_can_read(data: Any) -> bool:
 @given(data=st.sampled_from(EVENTS).flatmap(spoilt).filter(the_library_can_read))
 @tries(60)
 async def test_messages_of_discord(bot: Bot, data: Any) -> None:
-    """Over a socket, to the real client: the next message of somebody else is taken as if nothing had been."""
+    """Over a socket, with the real client: the next message of another person is accepted as usual."""
     connections = len(bot.server.gateway.identifies)
     bot.server.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: data)
     ben = bot.server.person("Ben")

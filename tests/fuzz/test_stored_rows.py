@@ -1,6 +1,6 @@
-"""Rows of another version, or of a damaged file: whatever stands in them, the bot starts, and people are answered.
+"""Rows of another version or a damaged file: the bot starts and answers people in every case.
 
-Places that are no places, messages that are no messages. What can be made of a row is made of it; the rest is parked.
+Invalid places and invalid messages: readable rows are used, the rest is parked.
 """
 
 from __future__ import annotations

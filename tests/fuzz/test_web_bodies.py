@@ -65,7 +65,7 @@ async def test_any_body(harness: WebHarness, path: str, body: bytes) -> None:
 @given(query=queries)
 @tries(40)
 async def test_any_query(harness: WebHarness, query: dict[str, str]) -> None:
-    """The same for what stands behind the question mark."""
+    """The same for the query string."""
     conversation = await harness.open()
     status, answer = await harness.get(f"/api/conversations/{conversation.id}/messages", params=query)
     assert status in (200, 400), answer

@@ -65,7 +65,7 @@ def chromium(profile: Path) -> Iterator[str]:
         try:
             lines = iter(process.stderr.readline, "")
             told = next(line for line in lines if line.startswith("DevTools listening on "))
-            # Nobody reads the rest of what it has to say, and it must not wait for that.
+            # The rest of its output is not read, and it must not block on that.
             threading.Thread(target=process.stderr.read, daemon=True).start()
             yield told.removeprefix("DevTools listening on ").strip()
         finally:

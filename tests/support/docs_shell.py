@@ -37,8 +37,7 @@ def is_plain(line: str) -> bool:
 
 
 def programs(line: str) -> list[list[str]]:
-    """What a pipeline or a list of commands starts; neither what stands behind `>` nor a `NAME=value` in front is an
-    argument."""
+    """Return the commands of a pipeline or list, without redirections and leading `NAME=value`."""
     started: list[list[str]] = [[]]
     skip = False
     for word in words(line):
@@ -70,9 +69,9 @@ def assignments(line: str) -> dict[str, str]:
 
 
 def refusal(arguments: list[str], *, whole: bool) -> str:
-    """What `hermes` has against these arguments; empty if nothing. Nothing is carried out.
+    """Return why `hermes` rejects these arguments, or an empty string. Runs nothing.
 
-    `whole`: they are all there, so that none may be missing and none stands for another.
+    `whole`: the list is complete, without omissions or placeholders.
     """
     command: click.Command = cli
     context = click.Context(cli, info_name="hermes")
@@ -86,7 +85,7 @@ def refusal(arguments: list[str], *, whole: bool) -> str:
                 return ""
             name = rest.pop(0)
             if not whole and name.strip("[]").isupper():
-                return ""  # it stands for any
+                return ""  # it is a placeholder
             found = command.get_command(context, name)
             if found is None:
                 return f"there is no command {context.command_path} {name}"

@@ -42,7 +42,7 @@ class _Sentence:
 
 
 def extractive_summary(prompt: str, max_tokens: int) -> str:
-    """Stand in for a model call. The same prompt always gets the same answer."""
+    """Replace a model call. The same prompt always gets the same answer."""
     so_far = _between(prompt, SO_FAR, END_OF_SO_FAR)
     material = f"{so_far}\n{_between(prompt, RECORD, END_OF_RECORD) or prompt}"
     budget = min(max_tokens * 3 // 4, estimate_text_tokens(material) // _RATIO)

@@ -69,7 +69,7 @@ class FaultHarness:
         transcript = await self.store.sessions.transcript((await self.conversation()).id)
         return [(message.role, message.content) for message in transcript]
 
-    async def is_settled(self) -> bool:
+    async def is_idle(self) -> bool:
         """Return whether every message is answered and delivered and none is parked."""
         platform = self.service.platform
         left = (await self.store.inbox.waiting(platform), await self.store.inbox.parked())

@@ -70,7 +70,7 @@ def unawaited(*args: Any, **kwargs: Any) -> Any:
 
 
 def vandal(*args: Any, **kwargs: Any) -> Any:
-    """Ruins whatever it was given."""
+    """Corrupt the messages it was given."""
     for given in (*args, *kwargs.values()):
         if isinstance(given, list):
             for message in given:

@@ -1,9 +1,8 @@
-"""A program that makes or restores a backup again and again, and is stopped each time one step later.
+"""Make or restore a backup repeatedly, stopped one step later each time.
 
-`python -m tests.support.killed_at_every_step backup|restore kill|interrupt TEMPLATE BACKUP ROOM`. A step is whatever
-Python does to the file system; it tells of each before it does it, to the hook that ends the process there or presses
-Ctrl-C. For every attempt a line of JSON says what the state directory, a copy of TEMPLATE, looked like afterwards, and
-once more after somebody held it.
+`python -m tests.support.killed_at_every_step backup|restore kill|interrupt TEMPLATE BACKUP ROOM`. A step is one change
+that Python makes to the file system; a hook sees each step first and kills the process there or presses Ctrl-C. After
+every attempt a line of JSON describes the state directory, a copy of TEMPLATE, and again after a process held it.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def survives(step: int, room: Path, how: str, work: Callable[[], object]) -> boo
 
 
 def seen(state: StateDirectory) -> str:
-    """Through the front door: what somebody who reads gets, or why they get nothing."""
+    """Read through the public store: return the messages, or the reason for the refusal."""
     try:
         connect_reader(state.database).close()
     except StoreError as error:

@@ -40,7 +40,7 @@ class Countdown:
 
 
 def _is_writing(frame: FrameType | None) -> bool:
-    """Somebody may be reading meanwhile, in another thread."""
+    """Another thread may be reading at the same time."""
     while frame and frame.f_code is not commit_together.__code__:
         frame = frame.f_back
     return frame is not None

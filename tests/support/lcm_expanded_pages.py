@@ -37,7 +37,7 @@ class Original:
     id: str
     role: str
     content: str
-    """Several texts of one message stand one behind the other, with a line break between."""
+    """Several texts of one message follow each other, separated by a line break."""
     calls: tuple[tuple[str, str], ...]
     """Label and arguments of each."""
     raw: ChatDict | None

@@ -67,7 +67,7 @@ class LogKeepingModel(Model):
     def _next_step(self, seen: Seen) -> Step:
         if not _has_tools(seen):
             return self._summary()
-        asked = said(seen)[-1]
+        asked = user_texts(seen)[-1]
         if seen.body["messages"][-1]["role"] == "tool":
             return _after_tool(seen, asked)
         for words, steps in self._plans.items():
@@ -80,7 +80,7 @@ class LogKeepingModel(Model):
         return Reply(chunks=[text], hold=self.holds_summaries)
 
 
-def said(seen: Seen) -> list[str]:
+def user_texts(seen: Seen) -> list[str]:
     """Return the user messages without texts of the engine."""
     texts = (str(message["content"]) for message in seen.body["messages"] if message["role"] == "user")
     return [text for text in texts if not text.startswith("[LCM ")]
@@ -137,7 +137,7 @@ def _first_step(asked: str) -> Reply:
 
 
 def _after_tool(seen: Seen, asked: str) -> Reply:
-    """With the first id that is not before it anyway it gets the whole message, and tells what stands there."""
+    """Expand the first id that is not yet in the context and repeat the text of the message."""
     result = tool_result(seen)
     if not asked.startswith(_QUESTION):
         return _at_once(CALLED)
@@ -151,7 +151,7 @@ def _after_tool(seen: Seen, asked: str) -> Reply:
 
 
 def _called(seen: Seen) -> str:
-    """Whose result stands at the end."""
+    """Return the tool whose result is last."""
     *_, calls = (message["tool_calls"] for message in seen.body["messages"] if message.get("tool_calls"))
     return str(calls[-1]["function"]["name"])
 

@@ -43,7 +43,7 @@ class LcmToolsHarness:
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         self.database = Database(self.home / FILE_NAME)
-        self.database.acquire()  # or each call would open the file anew
+        self.database.acquire()  # or each call would open the file again
 
     def close(self) -> None:
         self.database.release()
@@ -143,7 +143,7 @@ def opened(home: Path) -> Iterator[LcmToolsHarness]:
 
 
 def fill_history(harness: LcmToolsHarness) -> None:
-    """Twelve messages: eight beneath s3, which stands over s1 and s2; two in the context; two undone."""
+    """Add twelve messages: eight below s3, which covers s1 and s2; two in the context; two undone."""
     said = harness.say(*(user(f"Question {n} about trains.") for n in range(1, 13)))
     first = harness.leaf(said[:4], summary("Asked about trains to Lisbon.", "trains, Lisbon"))
     second = harness.leaf(said[4:8], summary("Asked about more trains.", "timetables", "stand_in"))

@@ -40,7 +40,7 @@ def small_window(server: ModelServer, **compression: Any) -> dict[str, Any]:
         },
         "tools": {"enabled": ["write_file"]},
         "compression": {"protect_last_n": 6, **compression},
-        # Nobody types as fast as a test does.
+        # People type slower than a test.
         "limits": {"messages_per_minute": None, "owner_messages_per_minute": None},
         "logging": {"level": "warning"},
     }
@@ -82,7 +82,7 @@ class Correspondent:
 
     def _summarise(self, prompt: str) -> Reply:
         self.summary_prompts.append(prompt)
-        # Of the turns it says nothing, so whatever else survives is the work of the ledger.
+        # The summary omits the turns, so everything else that survives comes from the ledger.
         text = f"## Goal\nTo run a harbour. This is summary{len(self.summary_prompts):04d}."
         return Reply(text, hold=self.hold_summaries)
 

@@ -1,4 +1,4 @@
-"""Root is refused nothing. A process that is to be bound by file permissions like everybody gives that up."""
+"""Drop root, so that file permissions bind the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def become_ordinary() -> None:
-    """For this process and all that it starts; there is no way back. Whoever is not root is ordinary already."""
+    """Drop root for this process and its children, irrevocably. Does nothing without root."""
     if os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None)

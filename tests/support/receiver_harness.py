@@ -114,10 +114,10 @@ class Bot:
     async def settled(self) -> None:
         """Wait until every accepted message is answered or parked: a message leaves the inbox only then."""
 
-        async def is_settled() -> bool:
+        async def is_idle() -> bool:
             return not self.gateway.active_count and not await self.store.inbox.waiting(self.service.platform)
 
-        await until(is_settled)
+        await until(is_idle)
 
 
 class RestartableBot(Bot):

@@ -119,7 +119,7 @@ class Terminal:
     ) -> AsyncIterator[Terminal]:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        # Asking for the cursor's position is optional, and nobody here would answer.
+        # Asking for the cursor's position is optional, and this terminal would not answer.
         env = {**env, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
         process = await spawn(
             *command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True

@@ -32,7 +32,7 @@ def test_it_says_and_ends_with_the_same(
 
 
 async def test_it_is_a_process_of_its_own(private_home: Path) -> None:
-    """It waits for its standard input, a signal ends it, and whoever waits is told which."""
+    """The process reads its standard input, a signal ends it, and `wait` returns the signal."""
     command, env = [*HERMES, "chat", "-q", "-"], environment(private_home)
     waiting, killed = await spawn(*command, env=env, **PIPES), await spawn(*command, env=env, **PIPES)
     assert len({os.getpid(), waiting.pid, killed.pid}) == 3

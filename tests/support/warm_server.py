@@ -55,8 +55,8 @@ LIBRARIES = (
 _PR_SET_PDEATHSIG = 1
 
 
-class Asleep:
-    """litellm as if nobody had imported it yet: Hermes looks whether it has been, and leaves in another way then."""
+class UnimportedLitellm:
+    """Makes litellm look as if it was not imported: Hermes shuts down differently once it is."""
 
     def __init__(self) -> None:
         names = [name for name in sys.modules if name.partition(".")[0] == "litellm"]
@@ -76,7 +76,7 @@ class Asleep:
 
 
 def serve(control: socket.socket) -> None:
-    """Returns only in a process that is to be Hermes. The server ends when whoever started it does."""
+    """Fork for each request and return only in the child that becomes Hermes. Ends with the process that started it."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         asked, descriptors, _, _ = socket.recv_fds(control, 1, 4)
@@ -84,12 +84,12 @@ def serve(control: socket.socket) -> None:
             os._exit(0)
         if os.fork() == 0:
             control.close()
-            return _accompany(socket.socket(fileno=descriptors[0]), descriptors[1:])
+            return _wait_for_child(socket.socket(fileno=descriptors[0]), descriptors[1:])
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _accompany(caller: socket.socket, streams: list[int]) -> None:
+def _wait_for_child(caller: socket.socket, streams: list[int]) -> None:
     """Beside each Hermes there is a process that waits for its end and tells the caller."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _end_with_the_parent()
@@ -141,7 +141,7 @@ def _import_everything() -> None:
                 import_module(found.name)
     assert "plugins" not in sys.modules, "which plugins there are is for every Hermes to find out"
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose threads"
-    sys.meta_path.insert(0, Asleep())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, UnimportedLitellm())  # type: ignore[arg-type]
     gc.freeze()
     gc.enable()
 

@@ -1,7 +1,7 @@
-"""The contract of context engines. Every engine has to pass it, ours and anybody's.
+"""Contract of context engines. Every engine must pass it.
 
-It runs over every engine in `plugins/context_engine/`, also of other wheels. To try one that is elsewhere, add a
-factory to `FACTORIES`: it takes a context length and returns a fresh instance.
+It covers every engine in `plugins/context_engine/`, also from other wheels. To test an engine from another place, add
+a factory to `FACTORIES`: it takes a context length and returns a fresh instance.
 """
 
 from __future__ import annotations

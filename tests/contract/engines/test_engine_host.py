@@ -54,7 +54,7 @@ async def open_agent_harness(
 
 
 async def test_an_engine_knows_when_something_was_said_and_no_provider_does(tmp_path: Path) -> None:
-    """`created_at` stands beside `message_id`, in what it compresses; requests hold neither."""
+    """Messages to compress have `created_at` and `message_id`; requests to a provider have neither."""
     engine, store = Curious(), await temporary_store()
     harness = await open_agent_harness(tmp_path, engine, store.sessions, ScriptedLLM())
     await fill(harness, 3)

@@ -1,4 +1,4 @@
-"""The runner of an engine: one call at a time, a deadline for each, whatever is cancelled or fails."""
+"""EngineRunner: one call at a time with a deadline, also after cancellations and failures."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class SharedHarness:
         return self._harness
 
     async def restart(self, settings: Settings) -> None:
-        """Whoever sat at a terminal has to open a new window."""
+        """Restart Hermes with other settings. Terminals must be opened again."""
         assert self._harness
         self._harness.set_up(settings)
         await self._harness.starts()

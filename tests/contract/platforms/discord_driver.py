@@ -77,7 +77,7 @@ class DiscordPerson(Person):
         return bool(self.channel.typings)
 
     def code_blocks(self) -> list[tuple[str, str]]:
-        """Discord's client makes a block of what stands between two fences of one message."""
+        """Return the text between two fences of one message, as Discord's client does."""
         return [found for text in self.visible() for found in _BLOCK.findall(text)]
 
     async def sees_bold(self, words: str) -> bool:

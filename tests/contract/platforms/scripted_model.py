@@ -87,7 +87,7 @@ def echo(text: str) -> str:
 
 
 def _at_once(text: str) -> Reply:
-    """In one piece: what nobody watches growing need not grow."""
+    """Answer in one chunk, because the test does not watch the stream."""
     return Reply(chunks=[text])
 
 

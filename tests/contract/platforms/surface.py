@@ -20,7 +20,7 @@ Feature = Literal[
     "limits",  # a message has a longest length
     "menu",  # commands are registered with the service
     "replies",  # a message can refer to another
-    "strangers",  # anybody can find the bot
+    "strangers",  # every user can find the bot
     "threads",  # a group has several conversations
     "typing",  # a sign that an answer is being written
 ]
@@ -63,11 +63,11 @@ class Shown:
     versions: Sequence[str] = ()
     """Every text it ever showed, where the surface tells."""
     message: Any = None
-    """The message itself, for the surface it stands on."""
+    """The surface's own message object."""
 
 
 class Person(ABC):
-    """Somebody at a surface, in one place. Verbs of a feature that the surface lacks raise."""
+    """A person in one place of a surface. Verbs for features that the surface lacks raise."""
 
     name: str
     waiting = "⏳"
@@ -114,7 +114,7 @@ class Person(ABC):
         raise NotImplementedError
 
     async def sees_bold(self, words: str) -> bool:
-        """Whether these words stand out in what is visible."""
+        """Return whether these words are visibly bold."""
         raise NotImplementedError
 
     # -- the same everywhere ---------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Surface(Protocol):
         ...
 
     async def person(self, name: str = "Ada") -> Person:
-        """Somebody who may talk to Hermes, in a place of their own."""
+        """Return a person who may talk to Hermes, in a separate place."""
         ...
 
 
@@ -178,7 +178,7 @@ class ChatSurface(Surface, Protocol):
         ...
 
     def stranger(self, name: str = "Mallory") -> Person:
-        """Somebody nobody has allowed, in a direct chat."""
+        """Return a person without access, in a direct chat."""
         ...
 
     def group(self, *names: str) -> list[Person]:
@@ -186,7 +186,7 @@ class ChatSurface(Surface, Protocol):
         ...
 
     def joins(self, newcomer: Person, member: Person) -> Person:
-        """The newcomer where this member is: in the same group, though nobody has allowed it."""
+        """Return the newcomer in the group of this member, still without access."""
         ...
 
     def foreign_group(self, *people: Person) -> list[Person]:
@@ -208,7 +208,7 @@ class ChatSurface(Surface, Protocol):
     def most_edits_at_once(self) -> int: ...
 
     async def goes_down(self) -> None:
-        """Nobody can reach the service any more."""
+        """Make the service unreachable."""
         ...
 
     async def comes_back(self) -> None: ...

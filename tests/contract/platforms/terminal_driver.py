@@ -30,7 +30,7 @@ class TerminalPerson(Person):
         self._top = 0
 
     async def begins_anew(self) -> None:
-        """The screen is shared by all scenarios; what stands above this line is not looked at."""
+        """All scenarios share the screen; only lines below this mark count."""
         begun = self._screen.text.count(BEGINS)
         self._terminal.type("/new\r")
         await self.until(lambda: self._screen.text.count(BEGINS) > begun)
@@ -40,7 +40,7 @@ class TerminalPerson(Person):
         self._terminal.type(text.replace("\n", "\x1b\r") + "\r")
 
     async def presses(self, shown: Shown, label: str) -> str:
-        """There is no button: a letter is typed, and what came of it is printed."""
+        """Type the letter of the choice and return the printed result: a terminal has no buttons."""
         await self.says(shown.buttons[label])
         return ""
 

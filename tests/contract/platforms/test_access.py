@@ -1,4 +1,4 @@
-"""Who may talk to Hermes: nobody, until the owner has said so."""
+"""Access: only people whom the owner allowed can talk to Hermes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = CONTRACT
 
 
 async def _still_answers(surface: ChatSurface) -> None:
-    """Whatever arrived before this has been dealt with when somebody else is answered."""
+    """Wait for an answer to another person: earlier messages are processed by then."""
     witness = await surface.person("Witness")
     await witness.asks("are you still there?")
 
@@ -42,7 +42,7 @@ async def test_a_group_that_nobody_allowed(
 
 @on("strangers")
 async def test_an_admin_lets_a_stranger_in(surface: ChatSurface, model: Model) -> None:
-    """Admins are asked in the chat; nobody else can press in their place, and both hear what came of it."""
+    """Only admins can decide in the chat; the admin and the newcomer both see the outcome."""
     olga, mallory, eve = surface.admin(), surface.stranger(), surface.stranger("Eve")
     await mallory.says("may I come in?")
     await _code_given_to(mallory)

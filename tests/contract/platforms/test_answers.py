@@ -15,7 +15,7 @@ LONG = "\n".join(
     for number in range(200)
 )
 WORDS = re.findall(r"w\d{4}", LONG)
-"""Each stands once in it, in this order."""
+"""Each occurs once, in this order."""
 
 
 @on()

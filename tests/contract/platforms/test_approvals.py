@@ -92,7 +92,7 @@ async def test_who_stops_the_answer_need_not_decide(surface: Surface, model: Mod
 
 @on("approvals", "strangers")
 async def test_a_stranger_presses(surface: ChatSurface, model: Model) -> None:
-    """A button that somebody forged or got hold of does nothing for whom the gate does not know."""
+    """A forged or copied button does nothing for a person without access."""
     ada, mallory = await surface.person(), surface.stranger()
     model.answers("do the sum", WANTED, "Then not.")
     await ada.says("do the sum")

@@ -31,7 +31,7 @@ IN_ORDER = (
     ("reset", "", "A new session begins."),
     ("new", "", "A new session begins."),
 )
-"""In one conversation: command, what stands behind it, and words of its answer."""
+"""Commands of one conversation: name, arguments, and words of the answer."""
 
 
 async def _goes_through_all(person: Person, model: Model, *, typed: bool) -> None:
@@ -70,7 +70,7 @@ async def test_a_command_that_does_not_exist(surface: Surface, model: Model) -> 
 
 @on("menu")
 async def test_the_service_knows_the_commands(surface: ChatSurface) -> None:
-    """Whoever types a slash is shown what there is."""
+    """The platform offers the commands when a person types a slash."""
     assert surface.menu() >= MENU
 
 

@@ -38,7 +38,7 @@ async def test_what_was_overheard_is_told_once(surface: ChatSurface, model: Mode
 
 @on("groups", "replies")
 async def test_a_reply_to_the_bot_addresses_it(surface: ChatSurface, model: Model) -> None:
-    """Whoever replies to its answer need not name it; whoever replies to somebody else does not address it."""
+    """A reply to the bot addresses it without a mention; a reply to another person does not."""
     ada, bob = surface.group("Ada", "Bob")
     asked = await ada.says("who is there?")
     answer = await ada.is_answered("who is there?")
@@ -52,7 +52,7 @@ async def test_a_reply_to_the_bot_addresses_it(surface: ChatSurface, model: Mode
 
 @on("threads")
 async def test_a_thread_is_a_conversation_of_its_own(surface: ChatSurface, model: Model) -> None:
-    """The answer stands where the question was asked, and neither knows what was said in the other."""
+    """Each answer appears where its question was asked, and the two histories are separate."""
     (ada,) = surface.group("Ada")
     (there,) = surface.thread("Billing", ada)
     await ada.asks("the password of the day is heron")

@@ -30,7 +30,7 @@ async def test_a_picture_is_seen(surface: Surface, model: Model) -> None:
 
 @on("files")
 async def test_a_document_is_read(surface: Surface, model: Model) -> None:
-    """Its text stands in the message, marked as a file's."""
+    """The message contains the text of the file, marked as a file."""
     ada = await surface.person()
     await ada.sends(File("notes.md", b"# Notes\nThe ferry leaves at six."), text="when does it leave?")
     told = newest(await model.asked("when does it leave?"))

@@ -33,7 +33,7 @@ async def test_what_comes_meanwhile_waits(surface: Surface, model: Model) -> Non
 
 @on()
 async def test_stop_ends_an_answer_at_once(surface: Surface, model: Model) -> None:
-    """The model is no longer listened to, what was written stays, and the next message is answered."""
+    """The stream is cancelled, the partial text stays, and the next message is answered."""
     ada = await surface.person()
     model.answers("long story", Reply("It was a dark and stormy night, and then", hold=True, after=8))
     await ada.says("a long story")
@@ -74,7 +74,7 @@ async def test_an_album_is_one_message(surface: Surface, model: Model) -> None:
 
 @on("replies")
 async def test_what_a_message_replies_to(surface: Surface, model: Model) -> None:
-    """The model is told, marked as somebody's words and whose they were."""
+    """The model gets the quoted text, marked as a quote with its author."""
     ada = await surface.person()
     model.answers("two animals", "The heron and the otter.")
     await ada.says("name two animals")

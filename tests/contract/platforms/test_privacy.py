@@ -1,4 +1,4 @@
-"""What must not get out: tokens into the log, and notifications to people nobody meant."""
+"""Privacy: no tokens in the log, and no unwanted notifications."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_tokens_stay_out_of_the_log(
 
 
 async def test_the_model_notifies_nobody(harness: ContractHarness, surfaces: Surfaces, model: Model) -> None:
-    """Whatever a model writes, `@everyone` and mentions in it are text on Discord."""
+    """`@everyone` and mentions in a model's text notify no one on Discord."""
     surface = surfaces["discord"]
     assert isinstance(surface, DiscordSurface)
     (ada,) = surface.group("Ada")

@@ -110,7 +110,7 @@ async def test_what_waited_is_answered(story: tuple[ContractHarness, dict[str, T
 
 
 async def test_nothing_is_answered_twice(story: tuple[ContractHarness, dict[str, Talk]]) -> None:
-    """Telegram delivers an old update once more: it is known, although Hermes was started anew."""
+    """Hermes recognizes an old Telegram update after a restart."""
     harness, talks = story
     await talks["telegram"].ada.asks("was there anything else?")
     asked = [newest(seen) for seen in harness.model.requests()]

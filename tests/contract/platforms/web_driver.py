@@ -103,7 +103,7 @@ class WebPerson(Person):
         self._shown = [replace(shown, is_growing=False) for shown in self._shown]
 
     async def _download(self, name: str) -> File:
-        """By the link that stands on the page."""
+        """Download by the link on the page."""
         found = re.search(rf'href="([^"]+)" download="{re.escape(name)}"', await self._page())
         assert found, f"there is no link to {name}"
         async with aiohttp.ClientSession() as http, http.get(self._url + found[1]) as answer:

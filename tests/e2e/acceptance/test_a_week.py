@@ -99,7 +99,7 @@ async def test_a_week(tmp_path: Path) -> None:
             await ben.spend("Monday")
             await process.restart()
 
-            # Tuesday is ordinary. In the night somebody pulls the plug.
+            # Tuesday is ordinary. At night the machine loses power.
             await anna.spend("Tuesday")
             await ben.spend("Tuesday")
             await process.restart(signal.SIGKILL)
@@ -117,7 +117,7 @@ async def test_a_week(tmp_path: Path) -> None:
             await ben.spend("Thursday")
             await process.restart()
 
-            # Friday and Saturday. Ben has enough of the garden and begins anew.
+            # Friday and Saturday. Ben is done with the garden and resets his session.
             await ben.spend("Friday")
             assert "new session" in await ben.say("/reset")
             await ben.write("ben-Saturday-0", "Now about the wedding.")

@@ -35,9 +35,9 @@ INSTRUCTION = "From now on, always give the times of the tides in local time."
 
 
 async def test_killed_while_summarising(tmp_path: Path) -> None:
-    """Three summaries under way, each begun for another reason: all is as before, goes on, and is compacted later.
+    """Kill three summaries that started for different reasons: each session is unchanged and is compacted later.
 
-    The turn that was cut short is taken up again by itself; a command is not repeated.
+    Hermes resumes the interrupted turn by itself and does not repeat a command.
     """
     model, database = Correspondent(), tmp_path / "home" / "state.db"
     model.hold_summaries = True
@@ -146,7 +146,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
 
 
 async def _between_turns(server: FakeOpenAI, person: Chat) -> int:
-    """Nobody waits for this summary. Gives how many messages there are."""
+    """Start a summary in the background and return the number of messages."""
     for number in range(60):
         events = await person.say(question(number))
         [reported] = [event["usage"] for event in events if event["type"] == "UsageReported"]

@@ -76,7 +76,7 @@ async def test_many_turns(tmp_path: Path, turns: int) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("wanted", [1, pytest.param(4, marks=pytest.mark.long)])
 async def test_the_embedded_model_in_a_small_window(tmp_path: Path, wanted: int) -> None:
-    """A real model with a real tokenizer writes what it calls summaries; the conversation goes on all the same."""
+    """The conversation continues when a real model writes poor summaries."""
     home = tmp_path / "home"
     config = {
         "model": {"name": "embedded/smollm2", "context_length": EMBEDDED_WINDOW, "max_tokens": 8},
@@ -187,9 +187,9 @@ def _word(text: str) -> str:
 
 
 def _takes_turns(roles: Iterable[str]) -> None:
-    """The person begins and nobody speaks twice in a row, as the stricter providers want it.
+    """Check that the user speaks first and that roles alternate, as strict providers require.
 
-    A tool's result counts as the person's; no answer here has more than one call.
+    A tool result counts as the user's; no answer here has more than one call.
     """
     sides = ["assistant" if role == "assistant" else "person" for role in roles]
     assert sides[0] == "person"

@@ -22,7 +22,7 @@ async def _compressed(home: Path, server: FakeOpenAI, auxiliary: dict[str, Any])
 
 
 async def test_summaries_are_written_where_the_main_model_is(tmp_path: Path) -> None:
-    """By the model that was named, and nothing leaves the server."""
+    """The named model writes the summaries, and no request goes to another server."""
     async with FakeOpenAI(context_length=8_192) as server:
         told = await _compressed(tmp_path, server, {"provider": "main", "model": "openai/small"})
         assert told.startswith("Compressed:")

@@ -66,7 +66,7 @@ async def _kill(options: argparse.Namespace) -> bool:
 
 
 async def _flood(options: argparse.Namespace) -> bool:
-    """Once with the limits that everybody has, once with none but the line that they stand in."""
+    """Run the flood once with the default limits and once with only the queue limit."""
     unlimited: dict[str, object] = {
         "limits": {"messages_per_minute": None, "owner_messages_per_minute": None}
     }

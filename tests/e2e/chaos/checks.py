@@ -15,7 +15,7 @@ from tests.e2e.chaos.words import Word, asked_in, kept, token_of_key, words_in
 MARK = "(possibly sent twice)"
 CURSOR = "▌"
 SIGNS = ("⏳", "⚙")
-"""Messages that say how things stand; they go when things have moved on."""
+"""Status messages, which disappear when the status changes."""
 TROUBLE = "⚠"
 
 
@@ -134,7 +134,7 @@ def _stored_once(turn: _Turn) -> Iterator[Violation]:
 
 
 def _shown_once(turn: _Turn, counts: Counter[str]) -> Iterator[Violation]:
-    """The stored text stands there once and in order. What is repeated says so."""
+    """The stored text is visible once and in order. Repeated text is marked."""
     text, said = turn.text, turn.said
     reached = 0
     for at, shown in enumerate(turn.shown):

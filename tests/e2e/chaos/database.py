@@ -52,7 +52,7 @@ def damage(database: Path) -> list[str]:
 
 
 def rows_about(database: Path, platform: str, number: str, message_id: str) -> Iterator[str]:
-    """For people who look into a failure: what stands in the inbox and outbox about one message."""
+    """Return the inbox and outbox rows about one message, to explain a failure."""
     with crash_image(database) as db:
         for row in _dicts(db, "inbox"):
             if row["id"] == message_id or (row["platform"], row["number"]) == (platform, number):

@@ -1,4 +1,4 @@
-"""Something outside Hermes that a tool changes: a book in which every call that arrives is noted for good."""
+"""A tool's effect outside Hermes: a durable log of every call."""
 
 from __future__ import annotations
 

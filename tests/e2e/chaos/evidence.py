@@ -69,7 +69,7 @@ def _story(chaos: ChaosRun, said: Said) -> Iterator[str]:
 
 
 def _visible(chaos: ChaosRun, said: Said, began: float) -> Iterator[str]:
-    """Every call to Telegram about it, and what stands in either service."""
+    """Return every call about the message, and its text on both services."""
     mine, ahead = f"m{said.token}a", chaos.discord.clock.now() - time.monotonic()
     for call in chaos.telegram.calls:
         if mine in call.text:

@@ -1,7 +1,7 @@
-"""The flood: one person writes a thousand messages in a minute, fifty others write at once, and all of them are people.
+"""Flood: one person writes a thousand messages in a minute while fifty others write too.
 
-The others must be served as if nothing was the matter, memory must not run away, and whatever was taken of the thousand
-must be answered; what was not taken must be told.
+The others must be answered as usual, memory must stay bounded, every accepted message of the thousand must be answered,
+and every rejection must be announced.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FloodReport:
     told: Counter[str] = field(default_factory=Counter)
     """The sentences with which messages were refused."""
     untold: int = 0
-    """Messages that were not taken although nobody had been told that they would not be."""
+    """Messages that were rejected without a notice."""
     rss_before: float = 0.0
     verdict: Verdict = field(default_factory=Verdict)
     samples: list[Sample] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Flood:
                 known, since = calls, time.monotonic()
 
     def _judge(self, observed: Observed) -> None:
-        """What was not taken is no loss, if that was told."""
+        """Count the lost messages; a rejected message with a notice is not lost."""
         report, chat = self._report, self._flooder.chat
         taken = {said.token for said in observed.said} - {
             violation.token for violation in check(observed).of("lost") if violation.chat == chat

@@ -29,7 +29,7 @@ class Asked:
     at: float
     life: int
     after_tools: int
-    """How many results of tools stood behind the question."""
+    """Number of tool results after the question."""
 
 
 class TalkativeModel:
@@ -97,7 +97,7 @@ class TalkativeModel:
 
 
 def _asked(messages: list[dict[str, Any]]) -> tuple[int, int]:
-    """The newest question, and how many results of tools stand behind it. A plea to go on is no question."""
+    """Return the newest question and the number of tool results after it. A request to continue is not a question."""
     results = 0
     for message in reversed(messages):
         results += message["role"] == "tool"

@@ -1,7 +1,7 @@
-"""When to kill: the moments at which a crash could cost something, and how they are caught.
+"""When to kill: the moments at which a crash could lose something, and how the test catches them.
 
-The servers tell of everything that Hermes asks them to do, before they do it. At the moment that is waited for the
-process is killed on the spot; then the request is lost, or carried out with nobody left to hear the answer.
+The servers report every request of Hermes before they execute it. At the chosen moment the process is killed; then the
+request is dropped, or executed without a recipient for the answer.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tests.e2e.chaos.process import Hermes
 from tests.e2e.chaos.words import words_in
 
 Outcome = Literal["lost", "unanswered", "answered"]
-"""Of the request at whose arrival Hermes is killed: it is not carried out, it is but nobody hears of it, or the answer
-has left and Hermes lives for some milliseconds more."""
+"""Fate of the request at whose arrival Hermes is killed: dropped, executed without an answer, or answered some
+milliseconds before the kill.
+"""
 
 Kind = Literal["short", "stream", "long", "tool", "tool and stream"]
 """What the model makes of a message, see `model.py`."""
@@ -39,7 +40,7 @@ class Bait:
 class Moment:
     name: str
     point: str = ""
-    """What arrives at a server; empty: the moment is a matter of time alone."""
+    """Request that marks the moment; empty for a moment that depends on time alone."""
     where: Callable[[Any], bool] = lambda what: True
     outcomes: tuple[Outcome, ...] = ALL
     seconds: tuple[float, float] = (0.0, 0.05)

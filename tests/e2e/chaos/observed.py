@@ -59,7 +59,7 @@ class Observed:
     said: Sequence[Said] = ()
     """In the order in which the platforms took them."""
     shown: Sequence[Shown] = ()
-    """In the order in which they stand in their chats."""
+    """In the order of their chats."""
     stored: Sequence[Stored] = ()
     """In the order in which they were stored."""
     executed: Sequence[str] = ()

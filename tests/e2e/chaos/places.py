@@ -1,4 +1,4 @@
-"""The chats of the kill test: somebody says something there, and what the bot says can be seen."""
+"""Chats of the kill test: people write there, and the bot's messages are visible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.discord import server as discord
 from tests.fakes.telegram import server as telegram
 
 IsUncertain = Callable[[float], bool]
-"""Whether whoever made a call at this moment can know what became of it."""
+"""Return whether the caller at this moment can know the result of the call."""
 
 _ARTICLE = re.compile(r'<article class="answer">(.*?)</article>', re.DOTALL)
 _POST_SECONDS = 5.0
@@ -198,7 +198,7 @@ class WebPlace:
         return [Shown(self.chat, str(number), text) for number, text in enumerate(self._page)]
 
     async def look(self) -> None:
-        """Now and then: a page is much work for whoever makes it."""
+        """Only now and then: rendering a page is expensive."""
         if time.monotonic() - self._looked > _GLANCE_SECONDS:
             self._looked = time.monotonic()
             await self._load(_GLANCE)

@@ -86,7 +86,7 @@ class Hermes:
         self._end = asyncio.create_task(self._note_end(process.wait(), self.life))
 
     def kill(self) -> None:
-        """At once: there is no moment between the decision and the signal."""
+        """Kill at once, without an await between decision and signal."""
         if self.is_alive:
             with suppress(ProcessLookupError):
                 os.kill(self.life.pid, signal.SIGKILL)

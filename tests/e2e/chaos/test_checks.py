@@ -40,7 +40,7 @@ def innocent() -> Observed:
 
 
 def with_shown(*shown: Shown, at: int = 0, instead_of: int = 0) -> Observed:
-    """These messages stand before the one at this place, or instead of so many."""
+    """Insert these messages before the one at this index, or replace that many."""
     observed = innocent()
     before, after = observed.shown[:at], observed.shown[at + instead_of :]
     return replace(observed, shown=[*before, *shown, *after])
@@ -209,7 +209,7 @@ EXCUSES = {
 
 @pytest.mark.parametrize("excuse", EXCUSES)
 def test_excuse(excuse: str) -> None:
-    """It is no violation, but it is counted."""
+    """It is counted, but not as a violation."""
     observed, counted = EXCUSES[excuse]
     verdict = check(observed)
     assert verdict.violations == []

@@ -1,7 +1,7 @@
-"""What is said in the kill test: every word names what it belongs to, so nothing can be taken for anything else.
+"""Texts of the kill test: every word names its message, so that no two can be confused.
 
-A question holds `q42`. The model's answer, when it is asked for the second time, consists of `m42a2w0`, `m42a2w1` and
-so on: whoever reads any piece of it knows the question, the attempt and the place.
+A question holds `q42`. The model's answer to its second request consists of `m42a2w0`, `m42a2w1` and so on: each word
+tells the question, the attempt and the position.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def question(token: int) -> str:
 
 
 def asked_in(text: str) -> int | None:
-    """The last question that stands there."""
+    """Return the last question in the text."""
     found = _QUESTION.findall(text)
     return int(found[-1]) if found else None
 
@@ -44,7 +44,7 @@ def words_in(text: str) -> list[Word]:
 
 
 def effect_key(token: int, attempt: int) -> str:
-    """The argument of a tool call: it is another one whenever the model asks for it anew."""
+    """Return the argument of a tool call, different for each request of the model."""
     return f"k{token}a{attempt}"
 
 

@@ -1,4 +1,4 @@
-"""A real database file with a damaged page: `/readyz` says so, whoever meets the page first."""
+"""A real database file with a damaged page: `/readyz` reports it, no matter which code reads the page first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_query_that_meets_the_page(tmp_path: Path) -> None:
 
 
 async def test_a_look_at_all_of_it(tmp_path: Path) -> None:
-    """Also at what nobody has asked for. A file that is whole again is ready again."""
+    """Damage in unread pages is found too. A repaired file is ready again."""
     database = tmp_path / "state.db"
     await _filled(database)
     whole = await asyncio.to_thread(database.read_bytes)

@@ -1,6 +1,6 @@
-"""Whatever goes wrong with the model and when: the person gets an answer or a sentence, and can go on.
+"""Each model fault at each moment: the person gets an answer or an error message, and can continue.
 
-Here each fault meets a whole bot, over a real socket and through the real client. What else there is about them:
+Here each fault meets a whole bot, over a real socket and through the real client. Other tests of these faults:
 
 | | on the wire, as one of our errors | asked again, gone on with | in the loop |
 |---|---|---|---|
@@ -61,7 +61,7 @@ async def look(ctx: ToolContext, where: str) -> str:
 
 
 class Provider:
-    """Answers as a model would, but for so many calls at the moment that was chosen."""
+    """Answer like a model, except for this many calls at the chosen moment."""
 
     def __init__(self, server: FakeOpenAI, fault: Fault, moment: Moment, times: int) -> None:
         self.times = times
@@ -112,7 +112,7 @@ class Outcome:
     shown: list[str]
     said: list[tuple[str, str]]
     earlier: list[tuple[str, str]]
-    is_settled: bool
+    is_idle: bool
     refusals: list[str]
 
 
@@ -149,10 +149,10 @@ class Day:
                 second = await harness.turn(NEXT_QUESTION)
                 await harness.close()
                 shown = harness.service.texts()
-                said, is_settled = await harness.said(), await harness.is_settled()
+                said, is_idle = await harness.said(), await harness.is_idle()
             await llm.close()
             await store.close()
-            return Outcome(first, second, shown, said, earlier, is_settled, server.refusals)
+            return Outcome(first, second, shown, said, earlier, is_idle, server.refusals)
 
 
 async def _fill(store: SqliteStore, session_id: str, moment: Moment) -> list[tuple[str, str]]:
@@ -200,7 +200,7 @@ async def test_a_fault_of_the_model(day: Day, fault: Fault, moment: Moment, last
     assert outcome.second[-1] == TurnDone(NEXT_ANSWER)
     assert outcome.shown[-1] == NEXT_ANSWER
     assert not any(CURSOR in text for text in outcome.shown)
-    assert outcome.is_settled
+    assert outcome.is_idle
     assert outcome.said[: len(outcome.earlier)] == outcome.earlier
     asked = [text for role, text in outcome.said[len(outcome.earlier) :] if role == "user"]
     assert asked == [QUESTION, NEXT_QUESTION]

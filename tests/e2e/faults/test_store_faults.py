@@ -1,4 +1,4 @@
-"""The database is held by somebody else, full or cannot be written, at three moments of a message's life.
+"""The database is locked, full or read-only at three moments of a message's life.
 
 Other cases: `unit/gateway/chat/test_recovery.py` (the store is full) and `unit/gateway/store/test_faults.py`.
 """
@@ -80,7 +80,7 @@ async def running_bot(directory: Path, service: ChatService, *answers: Step) -> 
         await store.close()
 
 
-def trouble(fault: Fault, home: StoreOnDisk) -> AbstractAsyncContextManager[object]:
+def inject(fault: Fault, home: StoreOnDisk) -> AbstractAsyncContextManager[object]:
     require_small_disk(fault, home)
     return fault(home)
 
@@ -97,7 +97,7 @@ def service() -> ChatService:
 
 
 @pytest.fixture(autouse=True)
-def on_the_ground() -> None:
+def reset_launches() -> None:
     launched.clear()
     has_landed.clear()
 
@@ -107,7 +107,7 @@ async def test_when_it_is_taken(disk: Path, service: ChatService, fault: Fault) 
     """It is not acknowledged, its author is told once, and when it comes again it is taken once."""
     async with running_bot(disk, service, "Taken.") as bot:
         message = bot.at.written("Are you there?")
-        async with trouble(fault, bot.home):
+        async with inject(fault, bot.home):
             for _ in range(2):
                 with pytest.raises(StoreError):
                     await bot.at.receiver.message(message)
@@ -125,7 +125,7 @@ async def told_to_wait(service: ChatService) -> None:
     await until(lambda: _STORE_UNAVAILABLE in service.texts())
 
 
-async def shown_and_noted(bot: Bot, service: ChatService) -> None:
+async def wait_for_saved_progress(bot: Bot, service: ChatService) -> None:
     """Wait until the person sees the beginning of the answer and the outbox knows where."""
     await until(lambda: any("This is the" in text for text in service.texts()))
     async with asyncio.timeout(10):
@@ -142,34 +142,34 @@ async def test_in_the_middle_of_a_turn(disk: Path, service: ChatService, fault: 
     async with running_bot(disk, service, ["Here goes.", call], "It may have landed.") as bot:
         turning = asyncio.create_task(bot.at.turn("Launch it."))
         await until(lambda: bool(launched))
-        async with trouble(fault, bot.home):
+        async with inject(fault, bot.home):
             has_landed.set()
             await told_to_wait(service)
         assert (await turning)[-1] == TurnDone("It may have landed.")
         assert "Whether it took effect is unknown" in str(bot.llm.requests[1].messages[-1])
         await bot.at.close()
         assert [role for role, _ in await bot.at.said()] == ["user", "assistant", "tool", "assistant"]
-        assert await bot.at.is_settled()
+        assert await bot.at.is_idle()
     assert launched == ["rocket"]
     assert service.texts() == ["Here goes.", _STORE_UNAVAILABLE, "It may have landed."]
 
 
 @faults
 async def test_when_the_answer_is_stored(disk: Path, service: ChatService, fault: Fault) -> None:
-    """It was read while it was written, but is not an answer before it is stored: it is taken back and written anew."""
+    """A streamed answer that could not be stored is deleted and written again."""
     gate = asyncio.Event()
     async with running_bot(
         disk, service, ["This is the", gate, " answer."], "This is the answer, again."
     ) as bot:
         turning = asyncio.create_task(bot.at.turn("What is it?"))
-        await shown_and_noted(bot, service)
-        async with trouble(fault, bot.home):
+        await wait_for_saved_progress(bot, service)
+        async with inject(fault, bot.home):
             gate.set()
             await told_to_wait(service)
         assert (await turning)[-1] == TurnDone("This is the answer, again.")
         await bot.at.close()
         assert await bot.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
-        assert await bot.at.is_settled()
+        assert await bot.at.is_idle()
     assert service.texts() == [_STORE_UNAVAILABLE, "This is the answer, again."]
 
 
@@ -181,8 +181,8 @@ async def test_when_it_does_not_end_before_the_next_start(
     gate = asyncio.Event()
     async with running_bot(disk, service, ["This is the", gate, " answer."]) as bot:
         turning = asyncio.create_task(bot.at.turn("What is it?"))
-        await shown_and_noted(bot, service)
-        async with trouble(fault, bot.home):
+        await wait_for_saved_progress(bot, service)
+        async with inject(fault, bot.home):
             gate.set()
             await told_to_wait(service)
             await bot.at.close()
@@ -193,19 +193,19 @@ async def test_when_it_does_not_end_before_the_next_start(
         await until(lambda: "This is the answer, again." in service.texts())
         await bot.at.close()
         assert await bot.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
-        assert await bot.at.is_settled()
+        assert await bot.at.is_idle()
     assert service.texts() == [_STORE_UNAVAILABLE, f"⚠ {failed.error}", "This is the answer, again."]
 
 
 @faults
 async def test_when_it_is_noted_that_it_was_shown(disk: Path, service: ChatService, fault: Fault) -> None:
-    """It is shown all the same, once; and what could not be noted then is noted with the next answer."""
+    """The answer is shown once; progress that could not be saved is saved with the next answer."""
     async with running_bot(disk, service, "First.", "Second.") as bot:
         held_up = service.hold("send")
         events = await bot.at.turn("One.")
         assert events[-1] == TurnDone("First.")
         await held_up.reached.wait()
-        async with trouble(fault, bot.home):
+        async with inject(fault, bot.home):
             assert held_up.gate
             held_up.gate.set()
             with capture_logs() as logs:
@@ -216,5 +216,5 @@ async def test_when_it_is_noted_that_it_was_shown(disk: Path, service: ChatServi
         await bot.at.turn("Two.")
         await until(lambda: service.texts() == ["First.", "Second."])
         await bot.at.close()
-        assert await bot.at.is_settled()
+        assert await bot.at.is_idle()
     assert not any(CURSOR in text for text in service.texts())

@@ -250,7 +250,7 @@ class Gateway:
         return sum(bit for intent, bit in bits.items() if intent in self.granted)
 
     def _presence(self, connection: Connection, data: Json) -> None:
-        """Nobody looks at the bot's presence here."""
+        """Accept and ignore the bot's presence."""
 
     def _resume(self, connection: Connection, data: Json) -> None:
         if connection.session is not None:

@@ -33,7 +33,7 @@ class Pings:
     users: tuple[User, ...] = ()
 
     def without(self, author: User) -> Pings:
-        """Nobody is notified of what they wrote themselves."""
+        """Remove the author, who is never notified."""
         return replace(self, users=tuple(user for user in self.users if user is not author))
 
     def __bool__(self) -> bool:
@@ -72,7 +72,7 @@ def check_allowed_mentions(form: Form, allowed: Any) -> None:
 def who_is_pinged(
     content: str, allowed: Json, channel: Channel, author: User, replied_to: User | None
 ) -> Pings:
-    """Mentions inside code are text and ping nobody."""
+    """Return who is notified; mentions inside code are text."""
     text = _CODE.sub("", content)
     may_ping_all = channel.may_ping_all(author)
     roles = [

@@ -34,7 +34,7 @@ class NotPossible(Exception):
 
 
 class Person(User):
-    """Whatever takes a channel takes the direct chat with the bot when none is given."""
+    """Verbs that take a channel default to the direct chat with the bot."""
 
     def __init__(self, server: FakeDiscord, snowflake: int, name: str, *, bot: bool = False) -> None:
         super().__init__(snowflake, name, bot)
@@ -137,7 +137,7 @@ class Person(User):
         return interaction
 
     async def presses(self, message: Message, label: str) -> Interaction:
-        """Raises LookupError when there is no such button to press."""
+        """Raise LookupError if the button does not exist."""
         if message.deleted or message.only_for not in (None, self) or not message.channel.may(self, May.VIEW):
             raise NotPossible(f"{self.name} does not see {message!r}")
         button = pressable(message, label)

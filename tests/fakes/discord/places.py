@@ -234,7 +234,7 @@ class Channel:
         return [message.content for message in self.messages]
 
     async def message(self, wanted: Callable[[Message], bool], *, within: float = PATIENCE) -> Message:
-        """Until there is a message like that to be seen, whoever wrote it."""
+        """Wait until such a message is visible, by any author."""
         await self.until(lambda: any(wanted(message) for message in self.messages), within=within)
         return next(message for message in self.messages if wanted(message))
 
@@ -257,7 +257,7 @@ class Channel:
         return f"{self!r} shows:\n" + "\n".join(f"  {message!r}" for message in self.messages)
 
     def thread(self, name: str, *, owner: User | None = None) -> Channel:
-        """Somebody opens a thread here (the guild's owner unless told)."""
+        """Open a thread here, by default as the guild's owner."""
         assert self.guild is not None, "only a guild's channel has threads"
         return self.state.open_thread(self, name, owner or self.guild.owner)
 

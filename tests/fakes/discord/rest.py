@@ -180,7 +180,7 @@ async def _read_multipart(request: web.Request, files: dict[int, Upload]) -> Any
 def _parse(raw: bytes) -> Any:
     try:
         parsed = json.loads(raw)
-        json.dumps(parsed, ensure_ascii=False).encode()  # half a surrogate pair is no character
+        json.dumps(parsed, ensure_ascii=False).encode()  # half a surrogate pair is not a character
     except ValueError:
         raise refused(50109) from None
     return parsed

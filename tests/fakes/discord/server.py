@@ -125,7 +125,7 @@ class FakeDiscord:
         return [call for call in self.calls if 400 <= call.status < 500]
 
     def pings(self) -> Sequence[Message]:
-        """The bot's messages that notified somebody; `Message.pinged` says whom."""
+        """The bot's messages that notified people; `Message.pinged` names them."""
         return self.state.pings()
 
     def person(self, name: str, *, guild: Guild | None = None, outsider: bool = False) -> Person:
@@ -212,7 +212,7 @@ class FakeDiscord:
         return self
 
     async def go_down(self) -> None:
-        """Nobody listens any more and every connection is cut: the network is gone."""
+        """Stop listening and cut every connection."""
         await self._site.stop()
         assert self._runner.server is not None
         for connection in self._runner.server.connections:

@@ -190,7 +190,7 @@ class DiscordState:
         return file
 
     def edit(self, message: Message, *, allowed: Json = EVERYTHING, **changes: Any) -> None:
-        """An edit pings nobody, except the one that turns "thinking…" into an answer."""
+        """Edits notify no one, except the edit that turns "thinking…" into an answer."""
         for name, value in changes.items():
             setattr(message, name, value.strip() if name == "content" else value)
         message.versions.append(message.content)
@@ -245,7 +245,7 @@ class DiscordState:
         return message
 
     def pings(self) -> Sequence[Message]:
-        """The bot's messages that notified somebody."""
+        """The bot's messages that notified people."""
         return [m for m in self.messages.values() if m.author is self.bot and m.pinged]
 
     def _pings(self, message: Message, allowed: Json) -> Pings:
@@ -260,7 +260,7 @@ class DiscordState:
         self._tell_channel(event, message, lambda content: message.event(has_content_intent=content))
 
     def _tell_channel(self, event: str, message: Message, payload: Callable[[bool], Json]) -> None:
-        """Nobody's gateway hears of ephemeral messages, nor of channels that may not be seen."""
+        """Ephemeral messages and invisible channels cause no gateway event."""
         channel = message.channel
         if message.only_for is None and channel.seen_by_bot():
             intent = Intent.DIRECT_MESSAGES if channel.guild is None else Intent.GUILD_MESSAGES

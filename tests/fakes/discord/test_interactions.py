@@ -98,7 +98,7 @@ async def test_one_response(server: FakeDiscord, bot: CommandBot) -> None:
 
 
 async def test_deferred(server: FakeDiscord, bot: CommandBot) -> None:
-    """ "thinking…" shows at once, and the first follow-up fills it; it is no second message."""
+    """ "thinking…" shows at once, and the first follow-up replaces it instead of adding a message."""
     used = await server.person("Ada").uses("compress", channel=server.general)
     interaction = await bot.command()
     await interaction.response.defer()

@@ -154,7 +154,7 @@ async def test_components(server: FakeDiscord, bot: Bot, rows: list[Any], senten
 
 
 async def test_who_is_pinged(server: FakeDiscord, bot: Bot) -> None:
-    """Without `allowed_mentions` everybody named is; `none()` pings nobody; code is only text; edits ping nobody."""
+    """Without `allowed_mentions`, every mention notifies; `none()`, code and edits notify no one."""
     ada, role = server.person("Ada"), server.guild.add_role("crew", mentionable=True)
     text = f"@everyone {role.mention} {ada.mention}"
     general = bot.channel(server.general.id)
@@ -288,7 +288,7 @@ async def test_a_429_out_of_the_blue_is_retried_by_the_sdk(server: FakeDiscord, 
 
 
 async def test_planned_trouble(server: FakeDiscord, bot: Bot) -> None:
-    """An error, a dropped connection, and a request that hangs until it is let go."""
+    """An error, a dropped connection, and a request that hangs until it is released."""
     general = bot.channel(server.general.id)
     server.fail_next("send_message", Fault.error(403, 50013))
     with refused(50013, status=403):
@@ -335,7 +335,7 @@ async def test_missed_messages_can_be_fetched(server: FakeDiscord) -> None:
 
 
 async def test_threads(server: FakeDiscord, bot: Bot) -> None:
-    """A thread is a channel of its own; opening one leaves a system message, which is not somebody speaking."""
+    """A thread is a channel; opening one leaves a system message."""
     ada = server.person("Ada")
     thread = await ada.opens_thread("release", channel=server.general)
     opened = await bot.hears("release")

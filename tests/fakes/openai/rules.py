@@ -134,7 +134,7 @@ def _check_parts(where: str, role: str, parts: list[dict[str, Any]], known: set[
 
 
 def _check_pairs(messages: list[dict[str, Any]]) -> None:
-    """Each call is answered, once, before anybody says anything else."""
+    """Each tool call needs exactly one result before the next message."""
     open_ids: list[str] = []
     for message in [*messages, {"role": "end"}]:
         if message["role"] == "tool":

@@ -304,7 +304,7 @@ class FakeTelegram(TelegramState):
 
     @contextlib.contextmanager
     def _edit_in_flight(self, call: Call) -> Iterator[None]:
-        """Counts it from its arrival to its answer, whatever becomes of it; other methods pass uncounted."""
+        """Count the call from its arrival to its answer, also if it fails; ignore other methods."""
         if not call.method.startswith("editMessage"):
             yield
             return

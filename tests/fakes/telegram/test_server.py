@@ -281,7 +281,7 @@ async def test_places_a_bot_cannot_go(server: FakeTelegram, bot: Bot, ada: Perso
 
 
 async def test_members_and_chats_can_be_asked_for(server: FakeTelegram, bot: Bot, ada: Person) -> None:
-    """The founder, a member, the bot, and somebody who is not there."""
+    """The founder, a member, the bot, and a person outside the group."""
     bob, eve = server.person(first_name="Bob"), server.person(first_name="Eve")
     team = server.supergroup("Team", ada, bob, forum=True)
     server.add_to_group(team, server.bot, "administrator")

@@ -69,7 +69,7 @@ class UpdateQueue:
         return update
 
     def repeat(self, updates: Iterable[Update]) -> None:
-        """Delivers these once more, in this order, whatever was confirmed."""
+        """Deliver these again, in this order, even if they were confirmed."""
         self._once.extend(updates)
         self._announce()
 

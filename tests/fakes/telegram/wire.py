@@ -33,7 +33,7 @@ class Arguments:
         return "" if value is None else str(value)
 
     def integer(self, name: str, default: int = 0) -> int:
-        """The API reads what is no number as if it were not there."""
+        """The API ignores a parameter that is not a number."""
         value = self.values.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else default
 

@@ -28,7 +28,7 @@ def hermes(*arguments: str) -> subprocess.CompletedProcess[str]:
     return warm.run([*HERMES, *arguments])
 
 
-def taken_in(file: Path, *options: str) -> str:
+def run_import(file: Path, *options: str) -> str:
     done = hermes("import", str(file), *options)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -73,7 +73,9 @@ def found(words: str) -> list[str]:
 def test_a_tree_of_sessions_of_hermes_agent(tmp_path: Path) -> None:
     """One conversation with its lineage; each message once, with its time, found by search."""
     file = agent_file(tmp_path / "agent.db")
-    assert taken_in(file.path).startswith("Imported 1 new conversation and 7 new messages from hermes-agent.")
+    assert run_import(file.path).startswith(
+        "Imported 1 new conversation and 7 new messages from hermes-agent."
+    )
     (overview,) = imported()
     conversation = overview.conversation
     assert (conversation.address.chat_id, conversation.person) == ("hermes-agent:root", "owner")
@@ -103,12 +105,12 @@ def test_a_tree_of_sessions_of_hermes_agent(tmp_path: Path) -> None:
 def test_twice_is_once_and_what_is_new_is_added(tmp_path: Path) -> None:
     """An import can be repeated after an interruption, and later."""
     file = agent_file(tmp_path / "agent.db")
-    taken_in(file.path)
-    again = taken_in(file.path)
+    run_import(file.path)
+    again = run_import(file.path)
     assert "Imported 0 new conversations and 0 new messages" in again
     assert "Already imported: 7 messages." in again
     file.say("child", ("user", "Thank you."))
-    assert "0 new conversations and 1 new message" in taken_in(file.path)
+    assert "0 new conversations and 1 new message" in run_import(file.path)
     assert said(the_only_one())[-1] == ("user", "Thank you.")
 
 
@@ -122,7 +124,7 @@ def test_what_was_compacted_in_place_is_there_once(tmp_path: Path) -> None:
     file.say("only", ("user", "first"), summary, ("assistant", "third"))
     file.say("only", ("user", "yes"), ("assistant", "fourth"))
     file.say("only", ("user", "taken back"), active=0)
-    assert "Left out: 1 " in taken_in(file.path)
+    assert "Left out: 1 " in run_import(file.path)
     texts = [text for _, text in said(the_only_one())]
     assert texts == ["first", "second", "yes", "third", "yes", "fourth"], "yes was said twice, third once"
 
@@ -140,7 +142,7 @@ def test_what_is_said_again_after_a_compression_is_heard_again(tmp_path: Path) -
     file.say("b", ("assistant", ""), tool_calls=calls)
     file.say("b", ("tool", "(cleared)"), tool_call_id="c1")
     file.say("b", ("user", "go on"), ("assistant", "two"))
-    taken_in(file.path)
+    run_import(file.path)
     texts = [text for _, text in said(the_only_one())]
     assert texts == ["go on", "one", "Looking.", "a long result", "go on", "two"]
 
@@ -152,7 +154,7 @@ def test_after_a_reset_nothing_is_a_copy(tmp_path: Path) -> None:
     file.say("a", ("user", "hi"), ("assistant", "Hello!"))
     file.session("b", parent="a")
     file.say("b", ("user", "hi"), ("assistant", "Hello!"), ("user", "again"))
-    taken_in(file.path)
+    run_import(file.path)
     conversation = the_only_one()
     assert [text for _, text in said(conversation)] == ["hi", "Hello!", "hi", "Hello!", "again"]
     assert len(asked(lambda store: store.sessions.history(conversation.live_session_id))) == 3
@@ -167,7 +169,7 @@ def test_content_with_pictures_and_sessions_in_a_circle(tmp_path: Path) -> None:
     parts = json.dumps([{"type": "text", "text": "Look at this"}, {"type": "image_url", "image_url": {}}])
     file.say("a", ("user", f"\x00json:{parts}"))
     file.say("b", ("user", "[CONTEXT"), ("assistant", "broken calls"), tool_calls="[{")
-    taken_in(file.path)
+    run_import(file.path)
     texts = {text for each in imported() for _, text in said(each.conversation)}
     assert texts == {"Look at this\n[image_url]", "[CONTEXT", "broken calls"}
 
@@ -176,7 +178,7 @@ def test_a_chat_of_telegram(tmp_path: Path) -> None:
     """The bot's words are the agent's; links and bold come as text; what the service noted is no message."""
     rich = ["Look: ", {"type": "link", "text": "https://example.org"}, " please"]
     file = telegram_file(tmp_path / "result.json", "Hello", "How can I help?", rich)
-    assert "Left out: 1 " in taken_in(file)
+    assert "Left out: 1 " in run_import(file)
     conversation = the_only_one()
     assert conversation.address.chat_id == "telegram:99"
     assert said(conversation) == [
@@ -186,17 +188,17 @@ def test_a_chat_of_telegram(tmp_path: Path) -> None:
     ]
     assert [message.created_at for message in transcript(conversation)] == [1.7e9, 1.7e9 + 1, 1.7e9 + 2]
     telegram_file(file, "Hello", "How can I help?", rich, "With pleasure.")
-    assert "0 new conversations and 1 new message" in taken_in(tmp_path), "its folder will do, too"
+    assert "0 new conversations and 1 new message" in run_import(tmp_path), "its folder will do, too"
 
 
 def test_in_a_group_everybody_has_a_name(tmp_path: Path) -> None:
     """Unless the owner says who of them was the agent."""
     group = {"type": "private_group", "id": 5}
-    taken_in(telegram_file(tmp_path / "a.json", "Hi", "Hi Ada", chat=group), "--person", "telegram:4711")
+    run_import(telegram_file(tmp_path / "a.json", "Hi", "Hi Ada", chat=group), "--person", "telegram:4711")
     conversation = the_only_one()
     assert conversation.person == "telegram:4711"
     assert [message.name for message in transcript(conversation)] == ["Ada", "Helper"]
-    taken_in(
+    run_import(
         telegram_file(tmp_path / "b.json", "Hi", "Hi Ada", chat={**group, "id": 6}), "--assistant", "Helper"
     )
     other = next(each.conversation for each in imported() if each.conversation != conversation)
@@ -205,7 +207,7 @@ def test_in_a_group_everybody_has_a_name(tmp_path: Path) -> None:
 
 def test_a_channel_of_discord(tmp_path: Path) -> None:
     """Files are named; opposite one person the bot is the agent, in a server nobody knows."""
-    taken_in(discord_file(tmp_path / "dm.json", "Hello", "Hi"))
+    run_import(discord_file(tmp_path / "dm.json", "Hello", "Hi"))
     assert said(the_only_one()) == [("user", "[file: notes.txt]\nHello"), ("assistant", "Hi")]
     assert transcript(the_only_one())[0].created_at == 1_700_000_000.5
     newest_first = json.loads(
@@ -213,9 +215,9 @@ def test_a_channel_of_discord(tmp_path: Path) -> None:
     )
     newest_first["messages"].reverse()
     (tmp_path / "more.json").write_text(json.dumps(newest_first))
-    taken_in(tmp_path / "more.json")
+    run_import(tmp_path / "more.json")
     assert [text for _, text in said(the_only_one())][1:] == ["Hi", "Bye", "See you"]
-    taken_in(
+    run_import(
         discord_file(tmp_path / "dm.json", "Hello", "Hi", kind="GuildTextChat").rename(tmp_path / "x.json")
     )
     assert len(imported()) == 1, "it is the same channel"
@@ -224,11 +226,11 @@ def test_a_channel_of_discord(tmp_path: Path) -> None:
 def test_a_dry_run_changes_nothing(tmp_path: Path, private_home: Path) -> None:
     """It counts, also before there is a store and while Hermes runs."""
     file = agent_file(tmp_path / "agent.db").path
-    assert taken_in(file, "--dry-run").startswith("Would import 1 new conversation and 7 new messages")
+    assert run_import(file, "--dry-run").startswith("Would import 1 new conversation and 7 new messages")
     assert not (private_home / "state.db").exists()
     state = with_texts(private_home, "first")
     with hold_lock(state.home, state.database):
-        assert "1 new conversation and 7 new messages" in taken_in(file, "--dry-run")
+        assert "1 new conversation and 7 new messages" in run_import(file, "--dry-run")
         refused = hermes("import", str(file))
     assert refused.returncode == 1
     assert "Hermes is running; stop it first, then import." in refused.stderr
@@ -238,7 +240,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, private_home: Path) -> None:
 def test_the_latest_conversation_is_one_that_took_place_here(tmp_path: Path, private_home: Path) -> None:
     """An import of what was said years ago is not what `latest` means."""
     with_texts(private_home, "said here")
-    taken_in(agent_file(tmp_path / "agent.db").path)
+    run_import(agent_file(tmp_path / "agent.db").path)
     assert "said here" in hermes("sessions", "show", "latest").stdout
 
 
@@ -247,7 +249,7 @@ def test_older_messages_cannot_be_put_in_between(tmp_path: Path) -> None:
     late = json.loads(telegram_file(tmp_path / "x.json", "one", "two", "three").read_text())
     early = {**late, "messages": late["messages"][1:]}
     (tmp_path / "late.json").write_text(json.dumps(early))
-    taken_in(tmp_path / "late.json")
+    run_import(tmp_path / "late.json")
     left = {"left_chats": {"list": [{**late, "id": 1234}]}}
     (tmp_path / "full.json").write_text(json.dumps({"chats": {"list": [late]}, **left}))
     refused = hermes("import", str(tmp_path / "full.json"))

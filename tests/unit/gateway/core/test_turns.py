@@ -80,13 +80,13 @@ async def until(
     return events
 
 
-async def said(gateway: Gateway, conversation_id: str) -> list[str]:
+async def user_texts(gateway: Gateway, conversation_id: str) -> list[str]:
     transcript = await gateway.store.sessions.transcript(conversation_id)
     return [message.content for message in transcript if message.role == "user"]
 
 
 @pytest.fixture(autouse=True)
-def let_go() -> Iterator[None]:
+def release_engine() -> Iterator[None]:
     Holding.entered.clear()
     Holding.release.clear()
     yield
@@ -103,7 +103,7 @@ async def test_a_stop_during_a_compaction_keeps_the_message(tmp_path: Path) -> N
     Holding.release.set()
     await send(gateway, "second")
     await until(gateway, conversation, TextDelta)
-    assert await said(gateway, conversation) == ["important", "second"]
+    assert await user_texts(gateway, conversation) == ["important", "second"]
     await gateway.close()
 
 
@@ -117,7 +117,7 @@ async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(t
         await asyncio.sleep(0)
     events = await until(gateway, conversation.id, TurnDone)
     assert [type(event) for event in events] == [TurnStarted, TurnDone]
-    assert await said(gateway, conversation.id) == ["quick"]
+    assert await user_texts(gateway, conversation.id) == ["quick"]
 
 
 async def test_what_waits_at_an_orderly_stop_is_kept(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_what_waits_at_an_orderly_stop_is_kept(tmp_path: Path) -> None:
     await send(gateway, "/status")
     await send(gateway, "three")
     await gateway.close()
-    assert await said(gateway, conversation) == ["one"]
+    assert await user_texts(gateway, conversation) == ["one"]
     waiting = await gateway.store.inbox.waiting("web")
     assert [taken.payload["text"] for taken in waiting] == ["one", "two", "three"]
 
@@ -142,7 +142,7 @@ async def test_an_engine_that_cannot_begin_costs_neither_message_nor_answer(tmp_
     events = await until(gateway, conversation, TurnDone, 2)
     assert [event.text for event in events if isinstance(event, TurnDone)] == ["One.", "Two."]
     assert not any(isinstance(event, TurnFailed) for event in events)
-    assert await said(gateway, conversation) == ["first", "second"]
+    assert await user_texts(gateway, conversation) == ["first", "second"]
 
 
 async def test_messages_taken_for_steering_are_stored_together(tmp_path: Path) -> None:
@@ -156,4 +156,4 @@ async def test_messages_taken_for_steering_are_stored_together(tmp_path: Path) -
     await send(gateway, "c")
     gate.set()
     await until(gateway, conversation, TurnDone)
-    assert await said(gateway, conversation) == ["a", "b", "c"]
+    assert await user_texts(gateway, conversation) == ["a", "b", "c"]

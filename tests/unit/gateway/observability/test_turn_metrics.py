@@ -146,7 +146,7 @@ async def test_the_way_out_to_a_chat(tmp_path: Path) -> None:
     ) as harness:
         await harness.turn("Please")
         await service.until(lambda: "Here it is." in service.texts())
-        while not await harness.is_settled():  # noqa: ASYNC110 - the store rings no bell
+        while not await harness.is_idle():  # noqa: ASYNC110 - the store rings no bell
             await asyncio.sleep(0.01)
         service.fail("send", Undeliverable(), permanent=True)
         await harness.turn("Once more")

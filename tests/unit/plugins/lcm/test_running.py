@@ -28,9 +28,9 @@ from tests.support.lcm_running_model import (
     page,
     please_call,
     records,
-    said,
     tool_result,
     tool_results,
+    user_texts,
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -119,7 +119,7 @@ async def test_what_left_the_window_is_found_again(
     assert f"her old boat {colour}" in person.visible()[-1], person.visible()[-3:]
 
     asked, searched, read = model.conversation[-3:]
-    assert not any(colour in text for text in said(asked) + records(asked))
+    assert not any(colour in text for text in user_texts(asked) + records(asked))
     for seen in (searched, read):
         assert tool_result(seen).startswith("<outside-") and colour in tool_result(seen)
     home = harness.hermes.home
@@ -153,7 +153,7 @@ async def test_a_hint_and_the_state_while_a_turn_runs(surface: Surface, model: L
     await person.is_answered("I am done thinking.")
     await is_told(person, "/search accordion lighthouse", "attic")
     assert not any("[LCM " in text or "Nobody wrote this" in text for text in person.visible())
-    assert not any("/lcm" in text for seen in model.conversation for text in said(seen))
+    assert not any("/lcm" in text for seen in model.conversation for text in user_texts(seen))
 
 
 async def test_nobody_reads_what_another_said(

@@ -21,8 +21,8 @@ from tests.support.lcm_running_model import (
     page,
     please_call,
     records,
-    said,
     tool_result,
+    user_texts,
     with_lcm,
 )
 from tests.support.long_chat import Chat, chat
@@ -127,7 +127,7 @@ async def test_after_a_reset(process: HermesProcess, model: LogKeepingModel) -> 
         await long_ago(person)
         assert "new session" in await person.told_at_once("/reset")
         await person.say(QUESTION)
-        assert said(model.conversation[-1]) == [QUESTION]
+        assert user_texts(model.conversation[-1]) == [QUESTION]
         assert not records(model.conversation[-1]) and not hints(model.conversation[-1])
         assert "fathoms" not in str(model.conversation[-1].body)
         await person.say(please_call("lcm_grep", {"query": "fathoms well"}))
@@ -156,7 +156,7 @@ async def test_back_and_forth(process: HermesProcess, model: LogKeepingModel) ->
         await person.say("Now all of it again.")
         again = model.conversation[-1]
         assert not records(again)
-        assert said(again) == [FACT, *map(page, range(4)), "Now all of it again."]
+        assert user_texts(again) == [FACT, *map(page, range(4)), "Now all of it again."]
         await person.told_at_once("/resume idea")
         assert (await person.told_at_once("/compress")).startswith("Compressed:")
         await writes_pages(person, 6)

@@ -8,7 +8,15 @@ from pathlib import Path
 from tests.fakes.openai.server import FakeOpenAI
 from tests.support import lcm_running_store as stored
 from tests.support.hermes_process import hermes
-from tests.support.lcm_running_model import WINDOW, LogKeepingModel, noted, page, records, said, with_lcm
+from tests.support.lcm_running_model import (
+    WINDOW,
+    LogKeepingModel,
+    noted,
+    page,
+    records,
+    user_texts,
+    with_lcm,
+)
 from tests.support.lineage import sound_lineages
 from tests.support.long_chat import chat
 
@@ -42,7 +50,9 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
                         done = (await person.say(page(number)))[-1]
                         assert done["text"].startswith(noted(number))
                     assert stored.compactions(home, person.conversation_id) > 0
-                    assert records(model.conversation[-1]) and said(model.conversation[-1])[-1] == page(14)
+                    assert records(model.conversation[-1]) and user_texts(model.conversation[-1])[-1] == page(
+                        14
+                    )
                     assert "All is well: 10 checks" in await person.told_at_once("/lcm doctor")
                     assert len(await person.transcript()) == before + 10
                 assert await stored.agree(home, person.conversation_id)
