@@ -42,7 +42,7 @@ _NO_RESULT = (
 _LAST_STEP = (
     "[All steps for this message are used up. Answer now with what you have, and say what is left to do.]"
 )
-_CLOSING_SECONDS = 10.0
+CLOSING_SECONDS = 10.0
 _CLOSED_AT_ONCE = 32
 _CUT_SHORT = (
     "The answer reached the longest this model may write (`model.max_tokens`); say “continue” for the rest."
@@ -248,7 +248,7 @@ class Agent:
         at_once = asyncio.Semaphore(_CLOSED_AT_ONCE)
         endings = [self._end(at_once, each) for each in self.auto_compaction.compactor.engines.conversations]
         with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSING_SECONDS):
+            async with asyncio.timeout(CLOSING_SECONDS):
                 for ended in await asyncio.gather(*endings, return_exceptions=True):
                     if ended is not None:
                         raise ended
