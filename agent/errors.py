@@ -212,4 +212,4 @@ class ToolError(HermesError):
 
 
 class SandboxNotAvailable(ToolError):
-    """Commands are run in a sandbox only, and there is none here:"""
+    """Commands run only in a sandbox, and none is available:"""

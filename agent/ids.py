@@ -1,4 +1,4 @@
-"""Durable ids: sortable by creation in the usual case, unique always, readable in a log line."""
+"""Durable ids: unique, usually sortable by creation time, readable in a log line."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class Backoff:
 class NoGain(Backoff):
     """Strikes for compactions that did not help: the first usage after one shows it.
 
-    A host may compact ahead and use the result later. Usage from between is about the conversation as it was, so it
-    counts neither way once the result is used.
+    A host may compact ahead and use the result later. Usage reported in between describes the old
+    conversation and is ignored once the result is used.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

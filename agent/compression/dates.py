@@ -1,4 +1,4 @@
-"""Dates of messages, in UTC, for summaries, extracts and quoted rules. Messages may have none."""
+"""Dates of messages, in UTC, for summaries, extracts and quoted rules. A message may have no date."""
 
 from __future__ import annotations
 

@@ -149,6 +149,8 @@ def _answer(ask: Summarize, prompt: str, max_tokens: int) -> str:
             answer = ask(prompt, max_tokens)
     except ForeignError as failure:
         raise SummaryFailed(str(failure.error) or str(failure)) from failure.error
+    if not isinstance(answer, str | None):
+        raise SummaryFailed(f"the summariser returned a {type(answer).__name__} instead of a text")
     summary = redact((answer or "").strip())
     if not summary:
         raise EmptyAnswer("It was asked for a summary.")

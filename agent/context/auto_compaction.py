@@ -245,7 +245,7 @@ class OverflowRecovery:
         await self._models.note_use(live.conversation, model, window)
         compacted = await self._auto_compaction.after_overflow(live)
         if compacted is None and learned and not so_far.attempts and tokens < learned.tokens:
-            return []  # it is the answer that had no room; it is asked to be shorter now
+            return []  # the answer had no room; the model is asked for a shorter one
         return compacted
 
     def _may_be_the_length(

@@ -25,7 +25,7 @@ _NAMES_KEY = "session_names"
 _TITLE = 60
 _ONLY_IN_THE_SUMMARY = (
     "What was said before this is in the context only as the summary of a compaction. "
-    "/undo-compress brings it back; after that it can be taken out."
+    "Use /undo-compress first, then try again."
 )
 _NOTHING_SAID = "Nothing has been said in this session yet."
 

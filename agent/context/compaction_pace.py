@@ -18,7 +18,7 @@ _ANSWERS_UNTIL_NORMAL = 24
 
 
 class CompactionPace:
-    """Counts the answers between compactions. Three in a row that come too soon let the window fill further."""
+    """Counts the answers between compactions. Three in a row that come too soon raise the threshold."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.in_vain = NoGain(clock)

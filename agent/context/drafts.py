@@ -1,4 +1,4 @@
-"""Drafts of compactions: what an engine prepared in the background, until the conversation reaches its threshold."""
+"""Drafts of compactions: what an engine prepared in the background for use at the threshold."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens, e
 log = structlog.get_logger(__name__)
 
 KEPT_SECONDS = 7 * 86_400.0
-"""After that the believed window is tried again: the server may have been given more."""
+"""After that the believed window is tried again: the server's window may have grown."""
 _SMALLEST = 1_024
 _DOUBT = 0.7
 """Counts here are estimates. A prompt of this share of the window may have been too long for it."""

@@ -1,4 +1,4 @@
-"""Secrets that are known by what they are called: `password=...`, `"api_key": "..."`, an Authorization header."""
+"""Secrets that are recognised by their name: `password=...`, `"api_key": "..."`, an Authorization header."""
 
 from __future__ import annotations
 

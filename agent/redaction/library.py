@@ -1,4 +1,4 @@
-"""Rules from detect-secrets: its detectors that know a shape and nothing else.
+"""Rules from detect-secrets: its detectors that match by format only.
 
 Left out are detectors by entropy, by keyword and of public addresses, those whose shapes ordinary text has
 (Artifactory, AWS, IBM), and those whose patterns take minutes for a line of spaces or slashes (Cloudant, SoftLayer,

@@ -1,4 +1,4 @@
-"""Runs a command in a bubblewrap sandbox, which shows it the conversation's workspace and nothing else of the owner's.
+"""Runs a command in a bubblewrap sandbox, which shows it the conversation's workspace and no other file of the owner.
 
 When a run ends, every process of it is gone: they have a namespace, and the kernel ends them with its first process.
 """

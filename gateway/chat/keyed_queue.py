@@ -44,7 +44,7 @@ class KeyedQueue:
 
 async def run_job(job: Job) -> None:
     """Run a job and log its error, so that the jobs behind it run too."""
-    await guarded(job(), "chat.message_failed", passes=())
+    await guarded(job, "chat.message_failed", passes=())
 
 
 async def finish_or_cancel(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:

@@ -260,7 +260,7 @@ class ChatReceiver:
         )
 
     def _is_unlimited(self, message: ChatMessage) -> bool:
-        """A paste is accepted whole or not at all, and `/stop` is accepted however many messages wait."""
+        """A paste is accepted whole or not at all, and a command that runs at once is always accepted."""
         return self._joiner.continues(message) or self._overtakes(message)
 
     def _overtakes(self, message: ChatMessage) -> bool:
@@ -329,6 +329,8 @@ class ChatReceiver:
         is_resumed: bool,
     ) -> None:
         if message.place.kind == "group" and not message.addressed:
+            if entry is not None:  # it was addressed when it was reserved, and was edited since
+                entry.drop()
             self._record_context(message)
             await self._mark_done(message)
             return
@@ -359,7 +361,7 @@ class ChatReceiver:
     async def _report_failure(self, message: ChatMessage, work: Awaitable[None]) -> None:
         """Run the work. If it fails, notify the author, and mark the message done or park it."""
         try:
-            if not isinstance(await guarded(work, "chat.message_failed"), Crash):
+            if not isinstance(await guarded(lambda: work, "chat.message_failed"), Crash):
                 return
         except HermesError as error:
             log.warning("chat.not_accepted", platform=self._port.platform, error=type(error).__name__)

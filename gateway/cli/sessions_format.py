@@ -299,6 +299,7 @@ def _details(lineage: Lineage, session: Session) -> Iterator[str]:
     size = lineage.sizes[session.id]
     yield f"{size.said} said, {size.in_context} in context"
     if compaction := lineage.compactions.get(session.id):
+        yield f"cause: {compaction.trigger}"
         yield f"~{compaction.tokens_before:,} -> ~{compaction.tokens_after:,} tokens"
         yield f"{compaction.seconds:.1f} s"
         if compaction.cost_usd is not None:

@@ -84,7 +84,7 @@ async def _engine(context: CommandContext) -> list[str]:
     own, problem = await context.agent.engine_report(context.conversation)
     told = f"{engine.name}, compacts at {engine.compacts_at:,} tokens"
     if engine.prepared_from < engine.compacts_at:
-        told += f", prepared from {engine.prepared_from:,} on"
+        told += f", prepares from {engine.prepared_from:,}"
     about = "; ".join([told, *(f"{name}: {value}" for name, value in own.items())])
     problems = [f"The context engine does not work: {problem}"] if problem else []
     return [f"Context engine: {about}", *_replaced(context), *problems]

@@ -13,7 +13,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     await context.agent.discard_engine(left)
     return (
         f"Taken out: “{first_words(left.history[begins].content)}” and the answer. "
-        f"/undo goes one further back; `/resume {left.session.id}` brings it back."
+        f"/undo removes the exchange before it; `/resume {left.session.id}` restores this one."
     )
 
 

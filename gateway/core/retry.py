@@ -52,7 +52,7 @@ class Crash:
 
 
 async def guarded(
-    work: Awaitable[T],
+    work: Callable[[], Awaitable[T]],
     event: str,
     *,
     passes: tuple[type[Exception], ...] = (HermesError,),
@@ -61,7 +61,7 @@ async def guarded(
     """Run work that may have a bug or call foreign code; log a crash as `event`. Raises errors in `passes`."""
     try:
         with foreign_code(asyncio.CancelledError, KeyboardInterrupt, *passes):
-            return await work
+            return await work()
     except ForeignError as failure:
         # In a thread, because formatting a traceback reads source files.
         await asyncio.to_thread(log.error, event, exc_info=failure.error, **fields)

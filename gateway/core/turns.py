@@ -127,7 +127,9 @@ class Turns:
             with log_context:
                 try:
                     # A command that crashes must not stay in the inbox: each start would run it again.
-                    answer = await guarded(self._command_answer(conversation, inbound), "command.crashed")
+                    answer = await guarded(
+                        partial(self._command_answer, conversation, inbound), "command.crashed"
+                    )
                 except HermesError as error:
                     answer = f"⚠ {error}"
                 if isinstance(answer, Crash):
@@ -137,7 +139,7 @@ class Turns:
                 return text
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
-        """Publish the command's answer, or return the message for the model that the command leads to."""
+        """Publish the command's answer, or return the message that the command sends to the model."""
         answer = await self._command_answer(conversation, inbound)
         if isinstance(answer, Again):
             self._publish(inbound, conversation.id, Notice(answer.notice))
@@ -178,7 +180,7 @@ class Turns:
             if attempt.number > MAX_ATTEMPTS:
                 await self._park(queue.conversation_id, inbound, attempt)
                 return
-            run = self._run_attempt(queue, inbound, attempt)
+            run = partial(self._run_attempt, queue, inbound, attempt)
             try:
                 if not isinstance(await guarded(run, "turn.crashed", attempts=attempt.number), Crash):
                     return
@@ -196,7 +198,7 @@ class Turns:
     async def _should_retry(
         self, queue: ConversationQueue, inbound: InboundMessage, error: StoreError
     ) -> bool:
-        """Whether this process retries a turn that a store error ended, and tell its author so. A command is not
+        """Decide whether this process retries a turn that a store error ended, and tell its author. A command is not
         retried, because its effect is unknown; nor is a turn whose answer was stored before the error."""
         is_unfinished = await self._store.inbox.is_waiting(inbound.id)
         is_turn = inbound.command is None or bool(await self._store.sessions.known([inbound.id]))

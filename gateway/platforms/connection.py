@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
@@ -78,7 +79,9 @@ class ReconnectingConnection:
     async def _connect_once(self) -> Health:
         """Make one connection, and return why it ended."""
         try:
-            outcome = await guarded(self._connect(self._mark_up), "platform.crashed", platform=self._name)
+            outcome = await guarded(
+                partial(self._connect, self._mark_up), "platform.crashed", platform=self._name
+            )
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

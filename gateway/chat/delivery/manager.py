@@ -180,7 +180,7 @@ class ConversationDelivery:
     async def _read(self) -> None:
         structlog.contextvars.bind_contextvars(conversation=self._conversation_id)
         # The adapter's `measure` may raise anything, and the rest of the reply must be shown.
-        while isinstance(await guarded(self._apply_events(), "chat.event_not_shown", passes=()), Crash):
+        while isinstance(await guarded(self._apply_events, "chat.event_not_shown", passes=()), Crash):
             pass
 
     async def _apply_events(self) -> None:

@@ -147,7 +147,9 @@ class UpdateReceiver:
         """Store the messages of a chat in order; after a StoreError, skip the rest."""
         async with keyed_lock(f"telegram updates {chat_id}"):
             for update in updates:
-                await guarded(self._receive_message(update), "chat.message_failed", passes=(StoreError,))
+                await guarded(
+                    partial(self._receive_message, update), "chat.message_failed", passes=(StoreError,)
+                )
 
     async def _receive_message(self, update: Update) -> None:
         message, edited = update.message, update.edited_message

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
@@ -271,9 +272,12 @@ def _reply_place(connection: Connection, conversation: Conversation) -> Place | 
         "SELECT place FROM inbox WHERE platform = ? AND place IS NOT NULL GROUP BY place ORDER BY max(seq) DESC",
         (address.platform,),
     )
-    places = (place_from(place) for (place,) in rows)
-    wanted = (address.chat_id, address.thread_id)
-    return next((place for place in places if (place.chat_id, place.thread_id) == wanted), None)
+    for (stored,) in rows:
+        with suppress(ValueError):  # a damaged row
+            place = place_from(stored)
+            if (place.chat_id, place.thread_id) == (address.chat_id, address.thread_id):
+                return place
+    return None
 
 
 class SqlConversationReports(Part):

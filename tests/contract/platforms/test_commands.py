@@ -15,7 +15,7 @@ MENU = {
 }  # fmt: skip
 IN_ORDER = (
     ("help", "", "/compress"),
-    ("status", "", "ancestors"),
+    ("status", "", "ancestor"),
     ("whoami", "", "Platform: "),
     ("usage", "", "tokens in"),
     ("model", "", "answers in this conversation"),

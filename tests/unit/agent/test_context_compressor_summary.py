@@ -294,3 +294,9 @@ def test_a_summary_model_without_a_substitute_gives_way_to_an_extract() -> None:
     compressor.compress(chat(6_000))
     assert (recorder.asked, compressor.last_outcome.kind) == ([], "stand_in")
     assert "window of 4,000 tokens is too small" in compressor.last_outcome.detail
+
+
+def test_a_summariser_that_returns_no_text_leads_to_an_extract() -> None:
+    engine = ContextCompressor(8_000, summarize=lambda prompt, max_tokens: {"text": "x"})  # type: ignore[arg-type, return-value]
+    assert len(engine.compress(chat(80, words=60))) < 80
+    assert engine.last_outcome.kind == "stand_in"

@@ -29,7 +29,7 @@ from tests.support.tool_conversation import Run, terminal_of
 
 SECRET = "fake-secret-for-tests"
 AS_ROOT = os.geteuid() == 0
-REFUSED = "Commands are run in a sandbox only, and there is none here:"
+REFUSED = "Commands run only in a sandbox, and none is available:"
 ROOT = Path(__file__).parents[4]
 
 
@@ -299,9 +299,7 @@ async def test_without_a_sandbox_nothing_runs(ctx: ToolContext, workspace: Path,
     """Not installed, or it does not do what it should: the sentence says what to install and what to set."""
     result = await terminal_of(ctx, Sandbox(program=program))("touch ran; echo ran")
     assert not result.ok
-    assert result.content.startswith(
-        "Commands are run in a sandbox only, and there is none here: bubblewrap "
-    )
+    assert result.content.startswith("Commands run only in a sandbox, and none is available: bubblewrap ")
     assert ("apt install bubblewrap" if program.startswith("no") else "docs/sandbox.md") in result.content
     assert "`tools.sandbox.mode: off`" in result.content
     assert not (workspace / "ran").exists()
@@ -341,7 +339,7 @@ def test_where_user_namespaces_are_forbidden(workspace: Path, tmp_path: Path, pr
     )
     refusal, finding = done.stdout.splitlines()
     assert refusal.startswith(
-        "Commands are run in a sandbox only, and there is none here: bubblewrap could not start ("
+        "Commands run only in a sandbox, and none is available: bubblewrap could not start ("
     )
     assert finding.startswith("fail the sandbox of the terminal does not work: bubblewrap could not start (")
     assert "user namespaces" in refusal

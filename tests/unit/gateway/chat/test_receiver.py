@@ -346,6 +346,15 @@ async def test_a_complete_message_overtakes_an_incomplete_paste_of_another_perso
         assert (await bot.asked(2))[-1].startswith("Anna: xxx")
 
 
+async def test_a_paste_that_is_edited_to_address_no_bot_does_not_block_the_group(tmp_path: Path) -> None:
+    async with bot(tmp_path, "One.") as here:
+        paste = await here.hears("x" * 3_000, ANNA, GROUP, maybe_unfinished=True)
+        await here.edit(paste, "x" * 3_000, addressed=False)
+        await here.hears("hello", BOB, GROUP)
+        assert (await here.asked(1))[-1].endswith("hello")
+        await here.settled()
+
+
 async def test_a_stop_overtakes_a_message_whose_file_is_being_read(tmp_path: Path) -> None:
     async def read(most: int) -> bytes:
         await asyncio.Event().wait()

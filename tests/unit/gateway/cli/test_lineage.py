@@ -115,7 +115,8 @@ def test_a_session_on_a_line(archive: Archive) -> None:
     assert re.fullmatch(rf"├── {one} · first · [\d-]+ [\d:]+ · 4 said, 4 in context · m/small", first)
     assert re.fullmatch(
         rf"└── {two} · command · [\d-]+ [\d:]+ · live · 0 said, 3 in context"
-        r" · ~9,500 -> ~4,500 tokens · 3\.2 s · \$0\.0123 · stand_in · focus: the plan · m/small with compressor",
+        r" · cause: command · ~9,500 -> ~4,500 tokens · 3\.2 s · \$0\.0123 · stand_in · focus: the plan"
+        r" · m/small with compressor",
         child,
     )
 

@@ -26,7 +26,7 @@ async def test_status_answers_while_a_turn_runs(harness: CommandHarness) -> None
     await harness.until(TextDelta)
     told = await harness.say("/status")
     assert "1 message, 0 ancestors" in told
-    assert "compressor, compacts at 4,000 tokens, prepared from 3,200 on" in told
+    assert "compressor, compacts at 4,000 tokens, prepares from 3,200" in told
     gate.set()
     assert (await harness.until(TurnDone))[-1] == TurnDone("Slowly.")
 
@@ -42,7 +42,7 @@ async def test_status_shows_what_an_engine_says_of_itself(tmp_path: Path) -> Non
     async with furnished(tmp_path, llm, lambda name: llm, engine=lambda: Talking(8_000)) as harness:
         await harness.say("tea")
         told = await harness.say("/status")
-    assert "compacts at 4,000 tokens, prepared from 3,200 on; stored_messages: 12; mood: fine" in told
+    assert "compacts at 4,000 tokens, prepares from 3,200; stored_messages: 12; mood: fine" in told
 
 
 async def test_status_makes_no_engine(harness: CommandHarness) -> None:

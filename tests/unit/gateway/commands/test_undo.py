@@ -19,7 +19,7 @@ async def test_the_last_exchange_leaves_the_context(harness: CommandHarness) -> 
     left, whole = await harness.live(), await harness.history()
     told = await harness.say("/undo")
     assert told.startswith("Taken out: “Tell me of milk. word")
-    assert f"`/resume {left}` brings it back" in told
+    assert f"`/resume {left}` restores this one" in told
     assert await harness.history() == whole[:2]
     await harness.talk("honey")
     assert "milk" not in str(harness.llm.requests[-1].messages)
@@ -81,7 +81,7 @@ async def test_what_is_only_in_a_summary_is_left_there(harness: CommandHarness) 
     while (told := await harness.say("/undo")).startswith("Taken out"):
         undone += 1
     assert 0 < undone < 12
-    assert "/undo-compress brings it back" in told
+    assert "Use /undo-compress first" in told
     assert "Undone" in await harness.say("/undo-compress")
     assert await harness.subjects() == [f"tea{number}" for number in range(12 - undone)]
     assert set(kept[-undone:]).isdisjoint(await harness.subjects())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,16 @@ async def test_what_went_wrong_is_told(problem: Exception, state: str) -> None:
     assert connection.health.state == state
     if not isinstance(problem, RuntimeError):
         assert str(problem) in connection.health.detail
+    await connection.stop()
+
+
+async def test_a_connect_that_is_not_a_coroutine_function_is_a_crash() -> None:
+    def connect(up: Callable[[], None]) -> Any:
+        raise TypeError("a bug in a plugin")
+
+    connection = ReconnectingConnection("acme", connect)
+    await connection.start()
+    assert connection.health.state == "down"
     await connection.stop()
 
 
