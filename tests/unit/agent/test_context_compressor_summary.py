@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from agent.context_compressor import ContextCompressor
 from agent.tokens import estimate_messages_tokens_rough
 from tests.support.histories import (
     Chat,
@@ -297,6 +299,7 @@ def test_a_summary_model_without_a_substitute_gives_way_to_an_extract() -> None:
 
 
 def test_a_summariser_that_returns_no_text_leads_to_an_extract() -> None:
-    engine = ContextCompressor(8_000, summarize=lambda prompt, max_tokens: {"text": "x"})  # type: ignore[arg-type, return-value]
-    assert len(engine.compress(chat(80, words=60))) < 80
-    assert engine.last_outcome.kind == "stand_in"
+    foreign: Any = lambda prompt, max_tokens: {"text": "x"}  # noqa: E731
+    compressor = ContextCompressor(8_000, summarize=foreign)
+    assert len(compressor.compress(chat(80, words=60))) < 80
+    assert compressor.last_outcome.kind == "stand_in"

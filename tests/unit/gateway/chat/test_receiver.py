@@ -347,12 +347,12 @@ async def test_a_complete_message_overtakes_an_incomplete_paste_of_another_perso
 
 
 async def test_a_paste_that_is_edited_to_address_no_bot_does_not_block_the_group(tmp_path: Path) -> None:
-    async with bot(tmp_path, "One.") as here:
-        paste = await here.hears("x" * 3_000, ANNA, GROUP, maybe_unfinished=True)
-        await here.edit(paste, "x" * 3_000, addressed=False)
-        await here.hears("hello", BOB, GROUP)
-        assert (await here.asked(1))[-1].endswith("hello")
-        await here.settled()
+    async with running_bot(tmp_path, "One.") as bot:
+        paste = await bot.hears("x" * 3_000, ANNA, GROUP, maybe_unfinished=True)
+        await bot.edit(paste, "x" * 3_000, addressed=False)
+        await bot.hears("hello", BOB, GROUP)
+        assert (await bot.asked(1))[-1].endswith("hello")
+        await bot.settled()
 
 
 async def test_a_stop_overtakes_a_message_whose_file_is_being_read(tmp_path: Path) -> None:
