@@ -120,7 +120,7 @@ async def test_our_errors_come_through() -> None:
 
 
 async def test_a_timeout_cancels_the_request() -> None:
-    """The thread is told in time, and nobody goes on paying for the answer."""
+    """The thread gets the cancellation in time, and the request is closed."""
     with pytest.raises(NetworkFailed, match=r"within 0\.05 seconds") as caught:
         await ask(never_answering(), timeout=0.05)
     assert caught.traceback[-1].name == "ask", "the loop reports the timeout before the thread gives up"
@@ -172,7 +172,7 @@ async def test_the_event_loop_itself_is_refused() -> None:
 
 
 def test_nothing_bound_is_refused() -> None:
-    """Before the host has bound a model there is nobody to ask, and the error says so."""
+    """Before the host binds a model, the error says that there is none."""
     with pytest.raises(RuntimeError, match="bind"):
         call_llm(task="compression", messages=MESSAGES)
 

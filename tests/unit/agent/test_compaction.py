@@ -261,7 +261,7 @@ async def test_conversations_do_not_share_an_engine(tmp_path: Path) -> None:
 
 
 async def test_an_engine_by_a_stranger(tmp_path: Path) -> None:
-    """Its tool is offered and dispatched with the messages; after a split it is told where it stands."""
+    """Its tool is offered and dispatched with the messages; after a split it gets the new session."""
     engine = ForeignEngine()
     harness = await open_agent(tmp_path, [], engine=lambda: engine)
     await fill(harness, 2)
@@ -351,7 +351,7 @@ async def test_a_long_tool_run_is_compacted_more_than_once(tmp_path: Path) -> No
 
 
 async def test_compaction_that_does_not_help_is_not_repeated_every_turn(tmp_path: Path) -> None:
-    """Usage stays above the softer threshold whatever is done: no summary per turn."""
+    """Usage that stays above the softer threshold does not cause a summary per turn."""
     asked: list[str] = []
 
     def note(prompt: str, max_tokens: int) -> str:

@@ -91,7 +91,7 @@ async def test_a_failing_flush_does_not_stop_the_compaction() -> None:
 
 
 async def test_the_task_list_and_the_files_are_carried_over(tmp_path: Path) -> None:
-    """They stand behind the summary, one line each, and an engine never sees the block."""
+    """They follow the summary, one line each, and an engine never sees the block."""
     store = await temporary_store()
     call = ToolCall("c1", "write_file", '{"path": "plan.md", "content": "x"}')
     place = await conversation(

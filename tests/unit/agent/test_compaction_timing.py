@@ -163,7 +163,7 @@ async def test_an_extract_is_replaced_at_leisure_after_a_restart(tmp_path: Path)
 
 
 async def test_a_threshold_of_zero_compacts_whenever_something_can_be_gained(tmp_path: Path) -> None:
-    """The newest messages stay as they are, and nothing happens while there are no others."""
+    """The newest messages stay unchanged, and with no others nothing is compacted."""
     engine = ContextCompressor(
         WINDOW, threshold=0.0, protect_last_n=6, summarize=lambda *_: "## Goal\nTo test."
     )
@@ -227,7 +227,7 @@ async def test_a_report_counts_as_long_as_it_can_be_true(tmp_path: Path) -> None
 
 
 async def test_hygiene_backs_off_where_it_does_not_help(tmp_path: Path) -> None:
-    """The window is nearly full whatever is done: not every turn begins with a compaction."""
+    """A window that stays nearly full does not cause a compaction at every turn."""
     harness = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30)
     harness.agent.auto_compaction.enabled = False
     await fill(harness, 12, tokens=3_500)

@@ -59,7 +59,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("summarize", FAILURES.values(), ids=FAILURES.keys())
 def test_the_main_model_is_tried_next(summarize: Callable[[str, int], str | None]) -> None:
-    """Whatever went wrong with the auxiliary one."""
+    """After every error of the auxiliary model."""
     compressor = engine(summarize, summarize_with_main=answering("## Goal\nFrom the main model."))
     compacted = compressor.compress(chat(40))
     assert "From the main model." in text(summary_in(compacted) or {})
@@ -131,14 +131,14 @@ def test_a_stand_in_alone_can_be_redone_at_leisure() -> None:
 
 
 def test_a_summary_survives_a_failure_after_it() -> None:
-    """The stand-in carries the last good summary along."""
+    """The fallback summary contains the last good summary."""
     good = engine(answering("## Goal\nBuild a boat.")).compress(chat(40))
     compacted = engine(raising(ModelOverloaded())).compress([*good, *chat(40)[1:]])
     assert "Build a boat." in text(summary_in(compacted) or {})
 
 
 def test_failures_in_a_row_do_not_pile_up() -> None:
-    """A stand-in of a stand-in is no larger than the first."""
+    """A second fallback summary is not larger than the first."""
     compressor = engine(raising(ModelOverloaded()))
     messages = compressor.compress(chat(40))
     size = estimate_messages_tokens_rough(messages)
@@ -217,7 +217,7 @@ def test_a_compaction_that_did_not_help_backs_off_and_recovers() -> None:
 
 
 def test_only_the_first_usage_after_a_compaction_counts() -> None:
-    """That a conversation grows back over the threshold later is no failure."""
+    """Growing over the threshold again later does not count as a failure."""
     compressor = engine(answering("## Goal\nGo on."), clock=Clock())
     compressor.compress(chat(40))
     used(compressor, 1_000)

@@ -215,7 +215,7 @@ def test_open_options_stay_while_tools_are_at_work() -> None:
 
 
 def test_open_options_stay_until_the_person_has_chosen() -> None:
-    """A question about them is no choice; the message behind the choice lets them go."""
+    """A question about the options does not choose one; after a choice they may be compacted."""
     asked = [
         *chat(20),
         user("Which routes?"),
@@ -235,7 +235,7 @@ def test_open_options_stay_until_the_person_has_chosen() -> None:
 
 
 def test_options_do_not_stay_for_ever() -> None:
-    """Four messages later the conversation has moved on, whatever was chosen."""
+    """Four messages later the options are out of date."""
     messages = [user("Which?"), offer(1_000)]
     for number in range(5):
         pinned = find_pinned([*messages, user("Now?")], ())

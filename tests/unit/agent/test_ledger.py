@@ -49,7 +49,7 @@ LEDGERS = st.builds(
 @settings(deadline=None, max_examples=50)
 @given(LEDGERS, st.text(max_size=60))
 def test_a_ledger_is_read_back_exactly(ledger: Ledger, summary: str) -> None:
-    """Whatever stands before it and whatever is written in it."""
+    """With any text before it and inside it."""
     before = without_ledger_marks(summary)
     assert split_ledger(f"{before}\n\n{ledger.render()}")[1] == ledger
 
@@ -192,7 +192,7 @@ def test_line_breaks_in_json_are_no_paths() -> None:
 
 
 def test_an_identifier_inside_chinese_text_is_found() -> None:
-    """There are no spaces around it."""
+    """There are no spaces around the match."""
     assert find_identifiers(["请查订单号12345678的状态"]) == ["12345678"]
 
 

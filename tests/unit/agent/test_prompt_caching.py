@@ -220,7 +220,7 @@ def test_system_and_3_passes_over_messages_that_lose_their_marker(model: str, ma
     assert sorted(ttls(PromptCaching().mark("s", model, messages, ()).messages)) == marked
 
 
-# Whatever the conversation.
+# For every conversation.
 
 _parts = st.lists(
     st.one_of(
@@ -281,7 +281,7 @@ def test_every_request_keeps_the_rules(
 @settings(max_examples=100, deadline=None)
 @given(messages=st.lists(_message, max_size=12), ttl=st.sampled_from(["5m", "1h"]), native=st.booleans())
 def test_the_documented_function_keeps_the_rules(messages: list[Chat], ttl: CacheTTL, native: bool) -> None:
-    """The same for the function on its own, whatever it is given."""
+    """The same for the plain function, for any input."""
     before = deepcopy(messages)
     marked = apply_anthropic_cache_control(messages, ttl, native)
     assert messages == before

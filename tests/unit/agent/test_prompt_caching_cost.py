@@ -25,7 +25,7 @@ def cost(pattern: Pattern) -> dict[str, float]:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
 def test_turn_aware_is_hardly_ever_dearer(pattern: Pattern, cost: dict[str, float]) -> None:
-    """Where nobody pauses it costs about the same; nobody can be cheaper than one who knows the future."""
+    """Without pauses the cost is about the same; no strategy beats one that knows the future."""
     assert cost["turn_aware"] <= 1.03 * cost["system_and_3"]
     assert cost["oracle"] <= min(cost["turn_aware"], cost["system_and_3"])
 

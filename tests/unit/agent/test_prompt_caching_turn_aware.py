@@ -38,7 +38,7 @@ def tool_step(number: int, size: int = 400) -> list[Chat]:
 
 
 def test_tools_and_system_prompt_are_kept_for_an_hour() -> None:
-    """All conversations share them. The tool's marker stands beside its function, on the last tool."""
+    """All conversations share the markers. The tool marker is beside the function of the last tool."""
     messages = [system(), user("a")]
     marked = PromptCaching(strategy="turn_aware").mark("s", NATIVE, messages, TOOLS)
     assert marked.tools == (TOOLS[0], {**TOOLS[1], "cache_control": HOUR})

@@ -189,7 +189,7 @@ def test_code_stays() -> None:
 
 
 def test_what_a_library_knows_is_gone() -> None:
-    """Whatever one of the detectors that serve here would report is not left in the text."""
+    """Nothing that one of these detectors reports stays in the text."""
     text = "\n".join([*SECRETS.values(), *(said for said, _ in PHRASES.values())])
     left = redact(text)
     assert all(not list(rule.find(left)) for rule in LIBRARY)
@@ -320,7 +320,7 @@ def test_a_rule_finds_a_secret_of_its_kind(what: str, around: str, secret: str) 
 
 @pytest.mark.parametrize(("what", "around", "secret"), SAMPLES)
 def test_nothing_of_a_secret_is_left(what: str, around: str, secret: str) -> None:
-    """By all rules together: no piece of eight characters stays, and what stands around the secret does."""
+    """All rules together leave no eight characters of the secret and all of the text around it."""
     clean = redact(around.format(secret))
 
     assert REDACTED in clean

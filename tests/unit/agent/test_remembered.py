@@ -192,7 +192,7 @@ async def test_the_person_is_told_once(
 async def test_the_person_is_told_of_what_was_noted_behind_the_scenes(
     store: SqliteStore, conversation: Conversation, tmp_path: Path
 ) -> None:
-    """Before a compaction the model notes facts where nobody looks on: the next turn tells of them."""
+    """Before a compaction the model notes facts in the background; the next turn reports them."""
     llm = ScriptedLLM(["Hello.", [_remember("likes tea")], "Good."])
     agent = make_agent(llm, store.sessions, [memory])
     await _said(agent, conversation, "I like tea", tmp_path)

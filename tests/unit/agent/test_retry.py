@@ -113,7 +113,7 @@ async def test_then_the_next_model_is_asked() -> None:
 
 
 async def test_the_first_model_is_asked_first_again() -> None:
-    """A fallback is for one request, not for good."""
+    """A fallback serves one request only."""
     llm, _ = chain([AuthenticationFailed(), "First again."], ["Second here."])
     await llm.complete(HELLO)
     assert (await llm.complete(HELLO)).text == "First again."
@@ -130,7 +130,7 @@ async def test_a_model_that_cannot_help_is_left_at_once(error: type[ModelError])
 
 @pytest.mark.parametrize("error", [BadRequest, ContextOverflow])
 async def test_a_request_that_is_wrong_is_wrong_everywhere(error: type[ModelError]) -> None:
-    """It is raised at once, for somebody who can change the request."""
+    """The error is raised at once, because only a changed request can help."""
     llm, (_, second) = chain([error()], ["Second here."])
     with pytest.raises(error):
         await llm.complete(HELLO)
@@ -237,7 +237,7 @@ async def test_indentation_is_no_repetition() -> None:
 
 
 async def test_another_model_goes_on() -> None:
-    """The fallback continues the text of the first; nobody starts again."""
+    """The fallback continues the text of the first model."""
     llm, (_, second) = chain([["Once upon a", StreamCut()], QuotaExhausted()], [" time."])
     seen, completion, _ = await play(llm)
     assert seen == completion.text == "Once upon a time."
@@ -258,7 +258,7 @@ async def test_a_text_that_cannot_be_finished_is_not_lost() -> None:
 
 
 async def test_a_cut_inside_a_tool_call_is_simply_retried() -> None:
-    """There is no text to go on from, and half a call is no call."""
+    """Without text there is nothing to continue, and half a tool call is dropped."""
     call = ToolCall("call_1", "look", "{}")
     llm, (model,) = chain([[call, StreamCut()], [call]])
     _, completion, _ = await play(llm)
@@ -346,7 +346,7 @@ async def test_the_story_is_told_once(lengths: list[int], repeated: int, size: i
 @settings(deadline=None)
 @given(parts=st.lists(st.lists(st.text(alphabet="ab \n熊", max_size=8), max_size=5), min_size=1, max_size=4))
 async def test_what_is_seen_is_what_is_stored(parts: list[list[str]]) -> None:
-    """Whatever the models say and wherever it is cut: the text shown equals the completion's."""
+    """The shown text equals the completion's, for any text and any cut."""
     llm, _ = chain([[*part, StreamCut()] for part in parts[:-1]] + [parts[-1]])
     seen, completion, _ = await play(llm)
     assert seen == completion.text

@@ -224,7 +224,7 @@ def test_remember_that_is_kept_with_its_object(messages: list[str], kept: str) -
 
 
 def test_remember_that_without_an_object_is_nothing() -> None:
-    """A question is no object."""
+    """A question does not count as an object."""
     assert ledger_of(user("Remember that.")).instructions == ()
     assert ledger_of(user("What is the time?"), user("Remember that!")).instructions == ()
 
@@ -303,7 +303,7 @@ def test_an_own_rule_outlives_pasted_rules_through_five_compactions(window: int)
 
 
 def test_the_oldest_own_rule_is_the_last_to_go() -> None:
-    """Whatever else was asked for since."""
+    """The bound drops newer rules first."""
     rules = tuple(f"Never do thing number {n} on a Friday." for n in range(100))
     sizes = [len(Ledger(instructions=rules).bounded(tokens).instructions) for tokens in range(40, 2_000, 40)]
     assert sizes == sorted(sizes)

@@ -42,7 +42,7 @@ def kept(summary: str, *said: str) -> str:
     ],
 )
 def test_what_the_user_said_stays_quoted(summary: str) -> None:
-    """Whatever the quotes, the spaces and the case look like."""
+    """Quotes, spaces and case do not matter."""
     assert kept(summary) == summary
 
 
@@ -140,7 +140,7 @@ def test_in_a_group_each_speaker_is_a_user() -> None:
 
 
 def test_an_earlier_summary_is_no_proof() -> None:
-    """A claim of an earlier summary is no proof, unless the quote was found in a message then."""
+    """A claim of an earlier summary counts only if its quote was found in a message then."""
     told = 'The user said "sell the blue house in Riga".'
     assert '"' not in kept(told)
     first = check_summary(told, ["Oh, and sell the blue house in Riga."])
@@ -220,7 +220,7 @@ def test_orders_that_the_user_did_not_give_are_removed(order: str) -> None:
     ],
 )
 def test_orders_that_the_user_gave_stay(order: str, said: str) -> None:
-    """In whatever words."""
+    """In any wording."""
     assert kept(order, said) == order
 
 
@@ -340,7 +340,7 @@ def test_an_extract_cannot_forge_a_ledger_either() -> None:
     ],
 )  # fmt: skip
 def test_the_check_takes_linear_time(hostile: str) -> None:
-    """Twice the text, about twice the steps, whatever it is made of."""
+    """Twice the text takes about twice the steps, for any text."""
 
     def steps(count: int) -> int:
         done = 0

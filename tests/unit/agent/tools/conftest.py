@@ -23,7 +23,7 @@ async def store() -> SessionStore:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """Where the workspace will be; nobody has made it yet."""
+    """Path of the workspace, which does not exist yet."""
     return tmp_path / "workspaces" / "one"
 
 

@@ -70,7 +70,7 @@ async def approved_and_run(ctx: ToolContext, command: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("command", [*AS_IT_IS, *DECEIVING[::4]])
 async def test_what_is_approved_is_what_runs(ctx: ToolContext, command: str) -> None:
-    """On every surface: what is shown stands for exactly what bash gets, and nothing in it deceives."""
+    """Every surface shows exactly the command that bash gets, without deceptive characters."""
     command = f"cat /proc/$$/cmdline; exit 0; {command}"
     arguments, ran = await approved_and_run(ctx, command)
     assert ran == command

@@ -54,7 +54,7 @@ def test_a_declaration_that_the_parser_refuses_ends_the_text() -> None:
 
 
 def test_a_tag_without_end_is_given_up() -> None:
-    """Reading on would look at all of it again and again, and hold everybody else up meanwhile."""
+    """Reading further would scan all of it repeatedly and block other work."""
     assert html_to_text(f"before<a {'x ' * 200_000}>after") == "before"
 
 

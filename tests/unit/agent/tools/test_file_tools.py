@@ -175,7 +175,7 @@ async def test_files_too_large_are_counted(run: Run, root: Path) -> None:
 
 
 async def test_a_pattern_that_explodes_is_stopped(ctx: ToolContext, root: Path) -> None:
-    """It would take longer than anybody lives; what had been found by then is given."""
+    """The search would never end, so it returns the matches up to the deadline."""
     (root / "a").write_text("aab")
     (root / "b").write_text("a" * 60 + "c")
     folder = os.open(root, os.O_RDONLY)
@@ -188,7 +188,7 @@ async def test_a_pattern_that_explodes_is_stopped(ctx: ToolContext, root: Path) 
 
 
 async def test_a_file_is_not_written_back_with_its_secrets_left_out(run: Run, root: Path) -> None:
-    """Whoever was shown a stand-in cannot write the value; what was in a file before may stay in it."""
+    """The model cannot write a redacted value; a value that was in the file may stay."""
     secret = "DB_PASSWORD=correcthorse\n"
     (root / "app.env").write_text(f"{secret}DEBUG=no\n")
     shown = (await run("read_file", path="app.env")).content

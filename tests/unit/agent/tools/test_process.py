@@ -35,7 +35,7 @@ async def test_who_is_impatient_waits_as_well(tmp_path: Path) -> None:
         await asyncio.sleep(0)
     done, _ = await asyncio.wait([running], timeout=0.05)
     assert not done
-    with suppress(ProcessLookupError):  # a machine that stood still for seconds has ended it by itself
+    with suppress(ProcessLookupError):  # a machine that was suspended for seconds has ended it already
         os.kill(pid, signal.SIGKILL)
     await asyncio.wait([running], timeout=20)
     assert running.cancelled()

@@ -1,4 +1,4 @@
-"""Fetching: public addresses only, by whatever spelling, redirect or change of name; bounded."""
+"""Fetching: public addresses only, after every spelling, redirect and name change; bounded."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PUBLIC = ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:f
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_addresses_that_are_not_public(address: str) -> None:
-    """Private, local, reserved, shared, multicast; and whatever carries such an address inside."""
+    """Private, local, reserved, shared and multicast addresses, and addresses that embed one."""
     assert not is_public(ipaddress.ip_address(address))
 
 
@@ -203,7 +203,7 @@ async def test_one_bad_address_among_good_ones() -> None:
 
 
 async def test_a_name_that_changes_between_two_requests(site: Site) -> None:
-    """The address that was checked is the one connected to; the next request is checked anew."""
+    """The client connects to the checked address; the next request is checked again."""
     names = ChangingName(["127.0.0.1"], ["127.0.0.2"])
     fetcher = Fetcher(CheckedResolver(names, allow=[LOOPBACK]))
     site.serve("/", status=302, headers={"Location": "/next"})

@@ -1,7 +1,7 @@
-"""The sandbox is the boundary: whatever a command says, it reaches the workspace and nothing else.
+"""The sandbox limits every command to the workspace.
 
-Where it can be done without harm, the same command is run without a sandbox first, and succeeds: so each of these
-tests would notice if its defence were missing.
+Where it is harmless, the same command first runs without a sandbox and succeeds, so that each test would notice a
+missing defence.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ async def test_the_network_is_not_reached(ctx: ToolContext, boxed: Run) -> None:
 
 @NEEDS_SANDBOX
 async def test_names_are_resolved_only_with_a_network(ctx: ToolContext, boxed: Run) -> None:
-    """Who asks whom is nobody's business without one."""
+    """Without network access, the resolver files are hidden too."""
     command = "ls /etc/resolv.conf /etc/hosts"
     assert "No such file" in (await boxed(command)).content
     assert "/etc/hosts\n" in (await terminal_of(ctx, Sandbox(network=True))(command)).content
@@ -178,7 +178,7 @@ def neighbour() -> Iterator[subprocess.Popen[bytes]]:
 
 @NEEDS_SANDBOX
 async def test_no_process_outside_is_reached(boxed: Run, neighbour: subprocess.Popen[bytes]) -> None:
-    """`kill -9 -1` means everybody one may kill."""
+    """`kill -9 -1` signals every process that the user may kill."""
     result = await boxed("sleep 60 & kill -9 -1; wait 2>/dev/null; echo alone", timeout=20)
     assert result.content.startswith("alone\n")
     assert neighbour.poll() is None
@@ -200,7 +200,7 @@ async def test_what_it_leaves_can_be_used(run: Run, boxed: Run, workspace: Path)
 @NEEDS_SANDBOX
 @pytest.mark.parametrize("name", ["link", "folder/diary.txt", "folder/link", "swapped/diary.txt"])
 async def test_a_link_leads_no_tool_out(run: Run, boxed: Run, belongings: Path, name: str) -> None:
-    """Links that a command made are followed by nobody outside, neither to read nor to write."""
+    """The other tools never follow links that a command made, neither to read nor to write."""
     other = belongings / "workspaces" / "two"
     made = await boxed(
         f"ln -s {other}/diary.txt link; ln -s {other} folder; mkdir swapped; rmdir swapped; ln -s ../two swapped"
@@ -222,7 +222,7 @@ async def test_a_link_leads_no_tool_out(run: Run, boxed: Run, belongings: Path, 
 
 @NEEDS_SANDBOX
 async def test_state_below_a_folder_of_the_system_is_hidden(ctx: ToolContext) -> None:
-    """Somebody may have set HERMES_HOME to such a place. Folders are seen empty there, files cannot be read."""
+    """HERMES_HOME may be such a place. Folders look empty there, files cannot be read."""
     command = "exec 2>/dev/null; ls -A /usr/share | wc -l; cat /usr/bin/env | wc -c; echo x > /usr/share/x || echo no"
     seen = (await terminal_of(ctx, Sandbox())(command)).content.split()
     assert int(seen[0]) > 0 and int(seen[1]) > 0
@@ -242,7 +242,7 @@ asyncio.run(Sandbox().run(sys.argv[1], Path(sys.argv[2]), seconds=60))
 
 @pytest.fixture
 def barrier(workspace: Path) -> Path:
-    """A pipe in the workspace: reading from it waits until somebody writes."""
+    """A pipe in the workspace blocks its reader until there is a writer."""
     workspace.mkdir(mode=0o700, parents=True)
     os.mkfifo(workspace / "barrier")
     return workspace / "barrier"
@@ -284,7 +284,7 @@ async def test_all_are_gone_when_it_returns(ctx: ToolContext, barrier: Path) -> 
 
 
 def _has_ended(pidfd: int, milliseconds: int) -> bool:
-    """Whoever has not is ended now."""
+    """Processes that ignored the signal are killed now."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     ended = bool(poll.poll(milliseconds))

@@ -38,7 +38,7 @@ async def test_processes_are_counted_for_each_command(ctx: ToolContext) -> None:
 
 
 async def test_a_fork_bomb(ctx: ToolContext) -> None:
-    """It ends when its time is up, which the model cannot make longer than the owner did, and leaves nobody."""
+    """It ends at the deadline, which the model cannot extend, and leaves no process."""
     mark = f"bomb_{secrets.token_hex(8)}"
     bomb = f"{mark}() {{ {mark} | {mark} & }}; {mark}; sleep 60"
     result = await limited(ctx, seconds=1)(bomb, timeout=60)

@@ -32,7 +32,7 @@ class SentFiles:
 
 
 async def test_a_file_is_put_on_its_way(ctx: ToolContext, workspace: Path) -> None:
-    """By its place in the workspace; the content is read by whoever delivers it."""
+    """The event has the path in the workspace; the platform reads the content."""
     (workspace / "out").mkdir(parents=True)
     (workspace / "out/report.md").write_text("# Done")
     sent = SentFiles(ctx)
@@ -43,7 +43,7 @@ async def test_a_file_is_put_on_its_way(ctx: ToolContext, workspace: Path) -> No
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "~/.ssh/id_rsa", "missing.txt", "out", "link"])
 async def test_nothing_else_can_be_sent(ctx: ToolContext, workspace: Path, path: str) -> None:
-    """No way out of the workspace, no link, no folder; nobody is told of it."""
+    """No path outside the workspace, link or folder is sent, and no event is published."""
     (workspace / "out").mkdir(parents=True)
     (workspace / "link").symlink_to("/etc/passwd")
     sent = SentFiles(ctx)

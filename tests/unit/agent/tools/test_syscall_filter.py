@@ -47,7 +47,7 @@ def outcome(program: bytes, architecture: int, number: int, argument: int = 0) -
     ],
 )
 def test_calls(machine: str, architecture: int, number: int, expected: int) -> None:
-    """Whatever number and whatever kind of program a call is made by."""
+    """For every call number and every kind of program."""
     assert outcome(syscall_filter(machine), architecture, number) == expected
 
 

@@ -21,7 +21,7 @@ from tests.support.sandboxed import NEEDS_SANDBOX, processes_with
 from tests.support.tool_conversation import Run
 
 MARK = f"1000.{secrets.randbelow(10**9):09}"
-"""Seconds to sleep that nobody else sleeps: so the processes of these tests are told from all others."""
+"""A unique number of seconds to sleep, which identifies the processes of these tests."""
 
 LEAVE_CHILDREN = f"""
 sleep {MARK} & echo > child.started
@@ -119,7 +119,7 @@ async def test_time_runs_out(run: Run, workspace: Path) -> None:
 
 @pytest.fixture
 def barrier(workspace: Path) -> Path:
-    """A pipe in the workspace: reading from it waits until somebody writes."""
+    """A pipe in the workspace blocks its reader until there is a writer."""
     workspace.mkdir(parents=True)
     os.mkfifo(workspace / "barrier")
     return workspace / "barrier"

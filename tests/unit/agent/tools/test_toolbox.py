@@ -1,4 +1,4 @@
-"""One call: whatever goes wrong, the model gets a sentence and the turn goes on."""
+"""One call: after any failure the model gets a sentence and the turn continues."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def slip(ctx: ToolContext) -> str:
 
 @tool()
 async def await_something_cancelled(ctx: ToolContext) -> str:
-    """Await a future that somebody cancels."""
+    """Await a future that is cancelled."""
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     future.cancel()
     return await future
@@ -101,7 +101,7 @@ async def ask(ctx: ToolContext, name: str, arguments: str = "{}", *, call_id: st
 
 
 def test_definitions_are_sorted() -> None:
-    """Whatever order tools come in, the model sees one: the provider's cache depends on it."""
+    """The model always sees one order of tools: the provider's cache depends on it."""
     names = [definition["function"]["name"] for definition in Toolbox(TOOLS).definitions]
     assert names == sorted(names)
     assert Toolbox(TOOLS).definitions == Toolbox(TOOLS[::-1]).definitions
@@ -210,7 +210,7 @@ async def test_logging_a_fault_holds_nobody_up(ctx: ToolContext) -> None:
 
 
 async def test_cancelling_passes_through(ctx: ToolContext) -> None:
-    """A stop ends the tool and is no result."""
+    """A stop ends the tool without a result."""
     begun, ended = asyncio.Event(), asyncio.Event()
 
     @tool()
@@ -272,7 +272,7 @@ async def test_a_result_at_the_limit_is_whole(ctx: ToolContext) -> None:
 
 
 async def test_an_id_used_twice_keeps_both(ctx: ToolContext) -> None:
-    """Some models count calls anew in each answer; an older pointer must still lead to its text."""
+    """Some models restart call ids in each answer; an older reference must still lead to its text."""
     toolbox = Toolbox([echo], result_limit=10)
     await toolbox.run(long_call("first result"), ctx)
     second = await toolbox.run(long_call("second result"), ctx)
@@ -284,7 +284,7 @@ async def test_an_id_used_twice_keeps_both(ctx: ToolContext) -> None:
 
 @pytest.mark.parametrize("call_id", ["../../escape", "", "a/b\0c", "x" * 500])
 async def test_an_id_is_not_a_path(ctx: ToolContext, call_id: str) -> None:
-    """Call ids come from the model's provider; whatever they hold, the text lands in its folder."""
+    """Call ids come from the provider; with any id the text stays in its folder."""
     result = await Toolbox([echo], result_limit=10).run(long_call("a longer text", call_id), ctx)
     [kept] = (ctx.workspace / ".outputs").iterdir()
     assert f"`.outputs/{kept.name}`" in result.content

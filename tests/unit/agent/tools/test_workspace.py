@@ -1,4 +1,4 @@
-"""The workspace: nothing outside it is read or written, whatever the path and whoever changes it."""
+"""The workspace: nothing outside is read or written, for any path and any concurrent change."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_link_is_not_followed(root: Path, outside: Path) -> None:
 
 
 def test_a_linked_workspace_is_not_entered(outside: Path, tmp_path: Path) -> None:
-    """Somebody exchanged the workspace itself for a link."""
+    """The workspace itself was replaced by a link."""
     link = tmp_path / "link"
     link.symlink_to(outside)
     with pytest.raises(ToolError):
@@ -121,7 +121,7 @@ def test_a_link_put_in_place_meanwhile_leads_nowhere(root: Path, outside: Path) 
 
 
 def test_special_files_are_refused(root: Path) -> None:
-    """A pipe would hang, a socket or device is no text."""
+    """A pipe would hang; a socket or device has no text."""
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as listener, chdir(root), ThreadPoolExecutor(1) as pool:
         # Relative, because there is little room for a socket's path.
@@ -151,7 +151,7 @@ def test_folders_are_not_files(root: Path) -> None:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.text(st.sampled_from("a./\\~\0\n …é") | st.characters(), max_size=20))
 def test_any_path_stays_inside(tmp_path: Path, path: str) -> None:
-    """Whatever text the model writes as a path: a file inside, or a sentence."""
+    """Every path that the model writes is a file inside, or refused with a sentence."""
     root = tmp_path / "a" / "b" / "root"
     with suppress(ToolError):
         Workspace(root).write(path, b"x")

@@ -23,7 +23,7 @@ def test_a_direct_message_is_left_alone() -> None:
 
 
 def test_who_speaks_in_a_group() -> None:
-    """The name stands before what they say."""
+    """The name precedes their words."""
     assert render_for_model(message("hello", GROUP), ()) == "Anna: hello"
 
 
@@ -47,7 +47,7 @@ def test_what_was_said_around_it() -> None:
 
 
 def test_files_come_after_the_words() -> None:
-    """And stand alone where there are no words."""
+    """Without words, the attachments appear alone."""
     assert render_for_model(message("look"), (), ["[File a]"]) == "look\n[File a]"
     assert render_for_model(message(""), (), ["[File a]"]) == "[File a]"
 
@@ -71,7 +71,7 @@ def test_nobody_can_forge_the_frame(evil: str) -> None:
 
 @given(st.text(max_size=200))
 def test_a_name_is_one_short_line(name: str) -> None:
-    """Whatever somebody calls themselves."""
+    """For every display name."""
     plain = safe_name(name)
     assert 1 <= len(plain) <= 40
     assert len(plain.splitlines()) == 1

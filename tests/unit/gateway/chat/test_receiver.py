@@ -160,7 +160,7 @@ async def test_an_edit_of_a_caption_keeps_the_file(tmp_path: Path) -> None:
 
 
 async def test_an_edit_can_turn_to_the_bot(tmp_path: Path) -> None:
-    """Somebody forgot the mention; now it is there, and it is answered, once."""
+    """A mention that is added by an edit is answered, once."""
     async with running_bot(tmp_path, "Yes.") as bot:
         message = await bot.hears("are you there", place=GROUP, addressed=False)
         await bot.edit(message, "are you there?", addressed=True)
@@ -189,7 +189,7 @@ async def test_nobody_speaks_for_another(tmp_path: Path) -> None:
 
 
 async def test_in_a_group_per_person_everybody_hears_what_was_said(tmp_path: Path) -> None:
-    """Whoever asks first does not use it up."""
+    """The first question does not use up the context."""
     async with running_bot(tmp_path, "One.", "Two.", groups="per_person") as bot:
         await bot.hears("the key is under the mat", CARL, GROUP, addressed=False)
         await bot.hears("where is it?", ANNA, GROUP)
@@ -199,7 +199,7 @@ async def test_in_a_group_per_person_everybody_hears_what_was_said(tmp_path: Pat
 
 
 async def test_a_broken_file_does_not_lose_the_message(tmp_path: Path) -> None:
-    """Whatever goes wrong on the way in is told to whoever wrote."""
+    """The author is told about every failure on the way in."""
 
     async def read(most: int) -> bytes:
         raise RuntimeError("a bug")
@@ -260,7 +260,7 @@ async def test_who_may_let_somebody_in(tmp_path: Path, who: Author, place: Place
 
 
 async def test_old_buttons_lock_nobody_out(tmp_path: Path) -> None:
-    """Pressed again and again they are no guesses."""
+    """Repeated presses do not count as guesses."""
     async with running_bot(tmp_path, allowed_users=[], admins=[2]) as bot:
         press = Press(Place("2"), BOB, "9", "pair:ABCD2345:yes")
         assert {await bot.receiver.pressed(press) for _ in range(10)} == {"This request is no longer open."}
@@ -305,7 +305,7 @@ async def test_a_stop_keeps_what_was_not_read_yet(tmp_path: Path) -> None:
 async def test_whose_word_is_enough_for_danger(
     tmp_path: Path, who: Author, place: Place | None, asks: bool
 ) -> None:
-    """In a group everybody may talk, but only people the owner has named can have a dangerous tool run."""
+    """In a group every member may talk, but only people named by the owner may approve a dangerous tool."""
     async with running_bot(tmp_path, [ToolCall("c1", "danger", "{}")], "Ah.") as bot:
         await bot.hears("do it", who, place)
         if asks:

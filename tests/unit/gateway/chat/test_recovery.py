@@ -82,7 +82,7 @@ async def test_a_file_is_fetched_again(path: Path) -> None:
 
 
 async def test_an_edit_while_it_waits_counts_after_a_kill(path: Path) -> None:
-    """What was changed before anybody read it is read as it is now."""
+    """A message that was edited before it was read is read in its new form."""
     async with restartable_bot(path, ChatService(), ["Busy", asyncio.Event()]) as before:
         await before.hears("one")
         await until(lambda: len(before.llm.requests) == 1)
@@ -165,7 +165,7 @@ async def test_since_when_a_bot_listens_is_remembered(path: Path) -> None:
 
 
 def _breaks_after(text: str, seen: asyncio.Event) -> list[Any]:
-    return [text, seen, 5]  # a number is no text: reading it fails
+    return [text, seen, 5]  # a number is not a text: reading it fails
 
 
 async def test_a_crash_in_the_middle_of_an_answer_leaves_no_half_answer(path: Path) -> None:

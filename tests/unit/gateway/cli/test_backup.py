@@ -69,7 +69,7 @@ def test_there_and_back(state: StateDirectory) -> None:
 
 
 async def test_a_person_is_asked_first(state: StateDirectory) -> None:
-    """Whoever says no has lost nothing; `--yes` is for those who have made up their mind."""
+    """Answering no changes nothing; `--yes` skips the question."""
     made = await asyncio.to_thread(hermes, "backup", "b.tar.gz")
     assert made.returncode == 0, made.stderr
     await asyncio.to_thread(with_texts, state.home, "third")

@@ -118,7 +118,7 @@ async def test_another_window_decides(attached: tuple[CliHarness, Shell]) -> Non
 
 
 async def test_a_pipe_is_denied_at_once(attached: tuple[CliHarness, Shell]) -> None:
-    """Nobody is there to ask: the model hears no, the person reads how to allow it, the answer comes."""
+    """Without a terminal to ask, the model gets a denial and the person reads how to allow the tool."""
     harness, shell = attached
     harness.will([RUN], "I may not.")
     asked = await shell.chat("-q", "What is six times seven?")
@@ -139,7 +139,7 @@ async def test_single_questions_stay_out_of_the_list(attached: tuple[CliHarness,
 
 
 async def test_a_question_taken_into_another_turn_denies_nothing(tmp_path: Path) -> None:
-    """The turn was begun by somebody at another window, who is there to be asked."""
+    """The turn started in another window, where a person can be asked."""
     with capture_logs():
         harness, gate = CliHarness(tmp_path, await temporary_store(), busy="steer"), Gate()
         harness.will([gate, ToolCall("c0", "look_up", '{"word": "tea"}')], [RUN], "Both.")

@@ -53,7 +53,7 @@ def test_streaming_shows_what_the_whole_shows(text: str, piece: int) -> None:
 
 @given(st.text(), st.integers(1, 5))
 def test_any_text_is_printed_once_and_whole(text: str, piece: int) -> None:
-    """Cutting never drops or repeats a character, whatever the model writes."""
+    """Cutting never drops or repeats a character, for any text."""
     pending, printed = "", ""
     for at in range(0, len(text), piece):
         finished, pending = split_finished(pending + text[at : at + piece])
@@ -76,7 +76,7 @@ def test_a_block_is_held_back_until_it_cannot_change() -> None:
     ["Use <div> and <b>bold</b>.", "<script>\nalert(1)\n</script>", "[1]: https://example.org/a", "&lt;"],
 )
 def test_nothing_the_model_wrote_vanishes(text: str) -> None:
-    """HTML and link definitions are no instructions to a terminal; they are shown as text."""
+    """HTML and link definitions are shown as text."""
     assert shown(text).split() == text.replace("&lt;", "<").split()
 
 

@@ -115,7 +115,7 @@ async def test_stopped_by_somebody_else(harness: CliHarness) -> None:
 
 
 async def test_leaving_stops_the_turn(harness: CliHarness) -> None:
-    """Nobody waits for the answer any more, so the model is not kept writing it."""
+    """The client is gone, so the model call is cancelled."""
     gate = Gate()
     harness.will(["Once upon", gate])
     chat = await opened(harness)

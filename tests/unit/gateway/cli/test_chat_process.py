@@ -57,7 +57,7 @@ def shell(home: Path, door: WebPlatform) -> Shell:
 
 
 async def test_questions_from_arguments_and_pipes(shell: Shell, harness: CliHarness) -> None:
-    """A pipe is the question, or stands below the one given with -q; each question begins afresh."""
+    """A pipe is the question, or is appended to the question of -q; each question starts a new session."""
     asked = await shell.chat("-q", "just this")
     assert (asked.code, asked.stdout, asked.stderr) == (0, "You said: just this\n", "")
     assert (await shell.chat(stdin=b"from a pipe\n")).stdout == "You said: from a pipe\n"
@@ -162,8 +162,9 @@ async def test_ctrl_c_stops_the_answer_and_not_the_program(shell: Shell, harness
 
 
 async def test_a_long_answer_leaves_no_trace_of_its_making(shell: Shell, harness: CliHarness) -> None:
-    """Drawn in pieces, scrolled and redrawn many times, each line stands in the scrollback exactly once, and
-    keys pressed in between are all in the prompt: none echoed into the answer, none lost."""
+    """After many redraws each line is in the scrollback exactly once, and keys pressed meanwhile are in the prompt:
+    none is echoed into the answer, none is lost.
+    """
     paragraphs = [f"Paragraph {number} of the long answer, which ends here." for number in range(60)]
     items = [f"- item {number}." for number in range(60)]
     harness.will("\n\n".join([*paragraphs, "\n".join(items)]))

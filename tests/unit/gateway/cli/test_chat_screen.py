@@ -1,4 +1,4 @@
-"""A turn on the screen: what is printed for good, and what is drawn below it while it changes."""
+"""A turn on the screen: the permanent lines, and the changing lines below them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_long_block_is_drawn_to_its_end(sheet: Sheet) -> None:
 
 
 def test_stopping_and_failing_are_said(sheet: Sheet) -> None:
-    """What was written before stays; the reason stands below it."""
+    """The partial text stays; the reason appears below it."""
     sheet.show(STARTED, TextDelta("Once upon"), TurnDone("", stopped=True))
     sheet.show(STARTED, TextDelta("Once more"), TurnFailed("The model did not answer."))
     printed = [line for line in sheet.printed.splitlines() if line]
@@ -139,7 +139,7 @@ def test_a_notice_does_not_cut_a_paragraph(sheet: Sheet) -> None:
 
 
 def test_messages_from_another_window_are_shown(sheet: Sheet) -> None:
-    """What was typed here stands on the screen already; what was written elsewhere does not."""
+    """Text typed here is on the screen already; text written elsewhere is not."""
     sheet.show(STARTED, TurnDone(""))
     assert "Hi" not in sheet.printed
     sheet.show(TurnStarted("msg_2", "From the browser"), TurnDone(""))

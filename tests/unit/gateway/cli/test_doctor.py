@@ -24,7 +24,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file(private_home: Path) -> Path:
-    """A configuration in the state directory, with a chat page that disturbs nobody."""
+    """A configuration in the state directory, with a chat page on a free port."""
     private_home.mkdir(mode=0o700)
     path = private_home / "hermes.yaml"
     path.write_text("platforms: {web: {port: 0}}\n")
@@ -58,7 +58,7 @@ def test_a_fresh_installation(file: Path, private_home: Path) -> None:
 
 
 def test_without_a_state_directory(private_home: Path) -> None:
-    """That is no fault, and it is not made by looking."""
+    """A missing state directory is fine, and the check does not create it."""
     _, findings = examined("--offline")
     assert finding(findings, f"the state directory {private_home} will be created") == "ok"
     assert not private_home.exists()
@@ -189,7 +189,7 @@ def test_an_unknown_engine(file: Path) -> None:
 
 
 def test_a_port_in_other_hands(file: Path) -> None:
-    """Another program has it: fail. Nobody may bind to that address: fail, with the reason."""
+    """A port in use fails; an address that cannot be bound fails with the reason."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         file.write_text(f"platforms: {{web: {{port: {port}}}}}\n")
@@ -203,7 +203,7 @@ def test_a_port_in_other_hands(file: Path) -> None:
 
 
 async def test_a_port_held_by_hermes(private_home: Path) -> None:
-    """A running Hermes is no fault."""
+    """A running Hermes is fine."""
     async with running_hermes(private_home, {}) as process:
         port = process.url.rpartition(":")[2]
         process.config_path.write_text(f"platforms: {{web: {{port: {port}}}}}\n")

@@ -36,7 +36,7 @@ def configure(home: Path, **platforms: Any) -> None:
 
 
 def about_bots(*options: str, **variables: str) -> tuple[int, list[str]]:
-    """The exit code and what is said about bots; never a token, wherever it stands."""
+    """Return the exit code and the lines about bots, which never contain a token."""
     result = hermes("doctor", *options, **variables)
     assert "MUST" not in result.stdout + result.stderr
     assert result.stderr == ""
@@ -55,7 +55,7 @@ async def asked(**variables: str) -> list[str]:
 
 
 def test_without_bots_there_is_nothing_to_say(private_home: Path) -> None:
-    """A platform without a token is off, and that is no fault."""
+    """A platform without a token is off, which is fine."""
     configure(private_home)
     assert offline() == (0, [])
 
@@ -131,7 +131,7 @@ async def test_a_missing_intent(private_home: Path) -> None:
 
 
 def test_nobody_may_talk_to_it(private_home: Path) -> None:
-    """A bot that answers nobody and offers no way in was hardly meant."""
+    """Warn about a bot that has no users and no pairing."""
     configure(
         private_home,
         telegram={"token": TOKEN, "pairing": False},
@@ -166,7 +166,7 @@ def test_a_bot_that_is_off(private_home: Path) -> None:
 
 
 def test_a_webhook_without_a_secret(private_home: Path) -> None:
-    """Found with the configuration: anybody could write to the bot in Telegram's name."""
+    """The configuration check finds it: strangers could write to the bot in Telegram's name."""
     configure(private_home, telegram={"token": TOKEN, "webhook": {"url": "https://bot.example/hook"}})
     result = hermes("doctor", "--offline")
     assert result.returncode == 1

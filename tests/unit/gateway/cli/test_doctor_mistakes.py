@@ -200,7 +200,7 @@ async def test_a_clock_that_is_far_off(home: Path, hours: int, which: str) -> No
 
 
 async def test_a_clock_that_is_right(home: Path) -> None:
-    """A second more or less is nobody's fault."""
+    """A second of clock difference is fine."""
     async with _telegram(time.time()) as url:
         text = bot(f"base_url: '{url}'") + "model: {name: openai/x}\n"
         found = await asyncio.to_thread(failures, home, text, "--repair")

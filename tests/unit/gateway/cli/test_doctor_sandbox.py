@@ -46,7 +46,7 @@ def test_it_is_really_tried(configured: Configured, tools: str) -> None:
 
 @NEEDS_SANDBOX
 def test_a_network_reaches_the_chat_page(configured: Configured) -> None:
-    """Which answers to everybody on this machine as long as it has no password."""
+    """Without a password it answers every user of this machine."""
     text = "tools: {enabled: [terminal], sandbox: {network: true}}\n"
     [works, warning] = findings(configured(text))
     assert works == ("ok", "the sandbox of the terminal works; it has a network")
@@ -55,7 +55,7 @@ def test_a_network_reaches_the_chat_page(configured: Configured) -> None:
 
 
 def test_without_a_sandbox_there_is_a_warning(configured: Configured) -> None:
-    """Every time: whoever has switched it off for a moment may forget."""
+    """Warn every time, because it is easy to forget."""
     [(level, text)] = findings(configured("tools: {enabled: [terminal], sandbox: {mode: off}}"))
     assert level == "warn"
     assert "may do everything that Hermes may" in text

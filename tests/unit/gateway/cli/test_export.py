@@ -94,7 +94,7 @@ def test_a_part_of_it(store: Path, options: list[str], wanted: list[str]) -> Non
 
 
 def test_a_pipe(store: Path) -> None:
-    """UTF-8, whatever the shell is set to; a reader who leaves, or a full disk, is no trouble with the store."""
+    """UTF-8 in every locale; a closed pipe or a full disk is not reported as a store failure."""
     command = [*HERMES, "export", "--format", "markdown"]
     latin = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
     assert "since 20" in latin.stdout.decode() and latin.returncode == 0, latin.stderr
@@ -109,7 +109,7 @@ def test_a_pipe(store: Path) -> None:
 
 
 def test_one_page_with_everything_escaped(store: Path, tmp_path: Path) -> None:
-    """No markup of anybody's comes through, in a name, a title, a tool call or an answer; nothing is fetched."""
+    """Markup in names, titles, tool calls and answers is escaped; nothing is fetched."""
     file = tmp_path / "all.html"
     assert export("--format", "html", "-o", str(file)).returncode == 0
     page = file.read_text()

@@ -148,7 +148,7 @@ def test_what_is_said_again_after_a_compression_is_heard_again(tmp_path: Path) -
 
 
 def test_after_a_reset_nothing_is_a_copy(tmp_path: Path) -> None:
-    """Whoever begins anew with the same words has said them twice."""
+    """The same words in a new session are two messages."""
     file = AgentFile(tmp_path / "agent.db")
     file.session("a", ended="session_reset")
     file.say("a", ("user", "hi"), ("assistant", "Hello!"))
@@ -175,7 +175,7 @@ def test_content_with_pictures_and_sessions_in_a_circle(tmp_path: Path) -> None:
 
 
 def test_a_chat_of_telegram(tmp_path: Path) -> None:
-    """The bot's words are the agent's; links and bold come as text; what the service noted is no message."""
+    """The bot's words become the agent's; links and bold become text; service notes are left out."""
     rich = ["Look: ", {"type": "link", "text": "https://example.org"}, " please"]
     file = telegram_file(tmp_path / "result.json", "Hello", "How can I help?", rich)
     assert "Left out: 1 " in run_import(file)
@@ -206,7 +206,7 @@ def test_in_a_group_everybody_has_a_name(tmp_path: Path) -> None:
 
 
 def test_a_channel_of_discord(tmp_path: Path) -> None:
-    """Files are named; opposite one person the bot is the agent, in a server nobody knows."""
+    """Files are named; in a direct chat the bot is the agent, in a server it is unknown."""
     run_import(discord_file(tmp_path / "dm.json", "Hello", "Hi"))
     assert said(the_only_one()) == [("user", "[file: notes.txt]\nHello"), ("assistant", "Hi")]
     assert transcript(the_only_one())[0].created_at == 1_700_000_000.5

@@ -6,7 +6,7 @@ from gateway.importers.hermes_agent import Copies, Key
 
 
 def test_a_copied_call_is_the_one_that_its_neighbours_follow() -> None:
-    """Some models number their calls from zero in every turn, so the same keys stand in each of them."""
+    """Some models number their calls from zero in every turn, so the same keys occur in each turn."""
     turn = [("calls", "call_0"), ("tool", "call_0")]
     said: list[Key] = [
         ("user", "one"),

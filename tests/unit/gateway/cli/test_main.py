@@ -91,7 +91,7 @@ def test_our_errors_are_one_sentence_and_an_exit_code(tmp_path: Path) -> None:
 
 
 def test_a_bug_keeps_its_traceback() -> None:
-    """What nobody foresaw is not dressed up as a sentence."""
+    """An unexpected error is not disguised as a sentence."""
     crashed = with_command_that_raises("ZeroDivisionError('a bug')")
     assert crashed.returncode == 1
     assert "ZeroDivisionError: a bug" in crashed.stderr

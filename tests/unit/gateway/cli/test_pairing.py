@@ -52,7 +52,7 @@ def code_for(home: Path, author: Author = ADA, platform: str = "telegram") -> st
 
 
 def test_before_anything_was_stored(private_home: Path) -> None:
-    """Nobody waits and nobody was approved; looking makes no database."""
+    """Without requests and approvals, listing creates no database."""
     for command, sentence in (("list", "No one is waiting."), ("people", "No one was approved yet.")):
         shown = hermes("pairing", command)
         assert (shown.returncode, shown.stdout, shown.stderr) == (0, "", f"{sentence}\n")
@@ -139,7 +139,7 @@ def test_an_unknown_id_is_refused(private_home: Path, wrong: str) -> None:
 
 
 def test_revoked_but_named_in_the_file(private_home: Path) -> None:
-    """The person would be let in all the same, so it is said."""
+    """The command says that hermes.yaml still admits the person."""
     approved = hermes("pairing", "approve", code_for(private_home, BOB, "telegram/work"))
     assert "`hermes pairing revoke telegram/work 1002`" in approved.stdout
     assert "add 1002 to `platforms.telegram.bots.work.admins`" in approved.stdout

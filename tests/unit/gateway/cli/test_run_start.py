@@ -10,7 +10,7 @@ from tests.support.warm import HERMES
 
 
 async def test_long_lines_are_wrapped_beneath_themselves(tmp_path: Path) -> None:
-    """The labels on the left stay a column of their own, and what is no token is said to be none."""
+    """The labels stay in a separate column, and an invalid token is reported."""
     (tmp_path / "hermes.yaml").write_text("platforms: {web: {port: 0}}\nlogging: {level: error}\n")
     env = environment(tmp_path, TELEGRAM_BOT_TOKEN="abc")
     command = (*HERMES, "--config", str(tmp_path / "hermes.yaml"), "run")

@@ -101,13 +101,13 @@ def test_install_start_look_and_remove(harness: ServiceHarness) -> None:
 
 
 def test_no_start(harness: ServiceHarness) -> None:
-    """Whoever wants to look first."""
+    """Install without starting, so that the user can read the unit first."""
     assert harness.with_systemd().service("install", "--no-start").returncode == 0
     assert [call for call in harness.calls if "start" in call] == []
 
 
 def test_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paths as they are, whatever is in them; the time to stop fits the time that answers get."""
+    """Paths with any characters stay unchanged; the stop timeout allows for the drain time."""
     home = tmp_path / 'a "home" of 100% $HOME'
     home.mkdir()
     (home / "hermes.yaml").write_text(
@@ -210,7 +210,7 @@ def test_not_installed(harness: ServiceHarness, command: str) -> None:
 
 
 def test_no_session(harness: ServiceHarness) -> None:
-    """What everybody meets who has become the user by `su`."""
+    """The usual case after `su`."""
     harness.with_systemd(fails="daemon-reload", says="Failed to connect to bus: No medium found")
     refused = harness.service("install")
     assert refused.returncode == 1
@@ -263,7 +263,7 @@ def test_variables_of_this_shell(harness: ServiceHarness) -> None:
 
 
 def test_a_unit_that_is_out_of_date(harness: ServiceHarness, tmp_path: Path) -> None:
-    """After a change of what stands in it."""
+    """After its content has changed."""
     harness.with_systemd().service("install")
     (harness.home / "hermes.yaml").write_text("gateway: {drain_seconds: 60}\n")
     assert "is not what" in harness.service("status").stdout

@@ -176,7 +176,7 @@ def test_search(paris: Conversation) -> None:
 
 
 def test_search_highlights_for_a_person() -> None:
-    """At a terminal the found words stand out."""
+    """A terminal highlights the matches."""
     console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system="standard")
     with console.capture() as captured:
         print_hits([SearchHit(TALK[0], "conv_1", "notes about \x02Paris\x03?")], console)
@@ -184,7 +184,7 @@ def test_search_highlights_for_a_person() -> None:
 
 
 def test_search_within_one_conversation(paris: Conversation) -> None:
-    """`--conversation` leaves the others out; no hit is no error."""
+    """`--conversation` leaves the others out; no match is not an error."""
     assert "browser" in run("search", "browser", "--limit", "1").stdout
     nothing = run("search", "browser", "--conversation", paris.id)
     assert (nothing.returncode, nothing.stdout) == (0, "")
@@ -200,7 +200,7 @@ def test_search_as_json(paris: Conversation) -> None:
 
 
 def test_export_as_jsonl_is_lossless(paris: Conversation, tmp_path: Path) -> None:
-    """Each line is a message with every field it has, and nobody else may read the file."""
+    """Each line is a message with all its fields, and only the user can read the file."""
     file = tmp_path / "paris.jsonl"
     assert run("export", paris.id, "-o", str(file)).returncode == 0
     exported = [json.loads(line) for line in file.read_text().splitlines()]

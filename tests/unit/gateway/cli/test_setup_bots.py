@@ -62,7 +62,7 @@ def at(server: FakeTelegram | FakeDiscord) -> str:
 
 
 def run_setup(*options: str, typed: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own; whatever it says, it never says a token."""
+    """Run setup in a process and check that it never prints a token."""
     result = hermes("setup", *options, typed=typed, **variables)
     for secret in ("MUST", "THIS"):
         assert secret not in result.stdout + result.stderr
@@ -100,7 +100,7 @@ async def test_telegram_step_by_step(telegram: FakeTelegram, private_home: Path)
 
 
 async def test_without_a_number_a_code_lets_the_owner_in(telegram: FakeTelegram, private_home: Path) -> None:
-    """Nobody is made admin by accident; the person learns about the code."""
+    """No admin is added by accident; the person learns about the code."""
     file = configure(private_home, at(telegram))
     before = file.read_text()
     result = await setup("--only=telegram", typed=f"{TOKEN}\n\n")
@@ -235,7 +235,7 @@ async def test_enter_keeps_the_token_that_is_set(telegram: FakeTelegram, private
 
 
 def test_enter_leaves_it_out(private_home: Path) -> None:
-    """Where there is no token, nothing happens without one."""
+    """Without a token nothing changes."""
     result = run_setup("--only=telegram", typed="\n")
     assert result.returncode == 0, result.stderr
     assert "Telegram is left as it is." in result.stdout

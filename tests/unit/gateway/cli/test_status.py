@@ -94,7 +94,7 @@ def test_somebody_holds_it_and_does_not_answer(filled: Path, tmp_path: Path) -> 
 
 
 def test_a_store_that_cannot_be_read(private_home: Path) -> None:
-    """Its sentence stands in its line, and the rest is shown."""
+    """Its line contains the error, and the rest is shown."""
     private_home.mkdir()
     (private_home / "state.db").write_bytes(b"SQLite format 3\0" + b"rubbish" * 500)
     seen = status()

@@ -70,7 +70,7 @@ def test_days_without_anything_are_there_too(spent: None) -> None:
 
 
 async def test_a_chart_for_a_person(spent: None) -> None:
-    """The longest bar is the most, nobody's name steers the terminal, and unknown prices are said."""
+    """The longest bar is the maximum, names cannot control the terminal, and unknown prices are marked."""
     async with Terminal.run(*HERMES, "usage", "--by", "person", env=os.environ, columns=100) as terminal:
         assert await terminal.ended() == 0
         await terminal.until("of unknown price")

@@ -116,7 +116,7 @@ async def test_a_second_press_is_too_late() -> None:
 
 
 async def test_no_answer_is_a_no() -> None:
-    """And everybody who shows the request learns that it is over."""
+    """Every surface that shows the request learns that it is over."""
     chat = Chat(seconds=0.01)
     waiting, approval_id = await chat.ask(REMOVE)
     assert "did not answer in time" in await waiting

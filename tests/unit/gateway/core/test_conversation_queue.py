@@ -91,7 +91,7 @@ async def test_a_message_steers(tmp_path: Path) -> None:
 
 
 async def test_a_message_interrupts(tmp_path: Path) -> None:
-    """The running answer ends where it is, and the new message is taken up at once."""
+    """The running answer is cancelled, and the new message starts at once."""
     harness = GatewayHarness(
         await temporary_store(), tmp_path, "interrupt", ["Once upon", asyncio.Event()], "Two."
     )

@@ -50,7 +50,7 @@ async def test_a_page_that_has_read_the_store_gets_nothing_old() -> None:
 
 
 async def test_a_lost_connection_gets_the_missed_end() -> None:
-    """A watcher that missed TurnDone gets that turn again on reconnecting, even if nobody watched meanwhile."""
+    """A watcher that missed TurnDone gets that turn again on reconnecting, even if it was not watched meanwhile."""
     hub = EventHub()
     with hub.watch(CHAT, after=0) as watcher:
         _play(hub, TurnStarted("m1", "hi"), TextDelta("yo"))
@@ -62,7 +62,7 @@ async def test_a_lost_connection_gets_the_missed_end() -> None:
 
 
 async def test_a_slow_watcher_is_cut_off_and_nobody_else() -> None:
-    """Memory stays bounded when somebody does not read."""
+    """Memory stays bounded when a watcher does not read."""
     hub = EventHub()
     with hub.watch(CHAT, after=0) as slow:
         for number in range(10_001):
@@ -81,8 +81,9 @@ async def test_idle_conversations_are_forgotten() -> None:
 
 
 async def test_a_watcher_from_a_time_when_the_clock_was_ahead() -> None:
-    """Numbers begin with the clock. If that was set back before a restart, a watcher's number is greater than all of
-    ours; the running turn is shown to it all the same."""
+    """Event numbers start at the clock. A watcher whose number is ahead, because the clock was set back before a
+    restart, still gets the running turn.
+    """
     hub = EventHub()
     turn = [TurnStarted("m1", "hi"), TextDelta("yo")]
     _play(hub, *turn)

@@ -164,7 +164,7 @@ async def test_a_failing_turn_is_a_sentence_and_the_next_one_works(harness: Gate
 
 
 async def test_a_bug_in_one_turn_does_not_end_the_mailbox(harness: GatewayHarness) -> None:
-    """Even an error nobody thought of leaves the conversation usable."""
+    """An unexpected error leaves the conversation usable."""
 
     def broken(request: object) -> Step:
         raise ZeroDivisionError
@@ -202,7 +202,7 @@ async def test_closing_ends_turns_and_keeps_new_messages_for_later(harness: Gate
     ],
 )
 def test_what_counts_as_a_command(text: str, expected: bool) -> None:
-    """A path at the beginning of a message is no command."""
+    """A path at the beginning of a message is not a command."""
     assert (parse_command(text) is not None) is expected
 
 

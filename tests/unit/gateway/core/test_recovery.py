@@ -86,7 +86,7 @@ class RecoveryHarness:
 
     async def idle(self) -> None:
         async with asyncio.timeout(10):
-            while self.gateway._queues:  # noqa: ASYNC110 - a turn that lost its lease tells nobody
+            while self.gateway._queues:  # noqa: ASYNC110 - a turn that lost its lease publishes no event
                 await asyncio.sleep(0)
 
     def query(self, sql: str) -> list[tuple[object, ...]]:
@@ -132,7 +132,7 @@ def never() -> list[str | asyncio.Event]:
 
 
 async def test_the_turn_and_what_waited_behind_it_are_answered_once_each_in_order(path: Path) -> None:
-    """The first was being answered, the others waited. Half an answer is none, and is written anew."""
+    """The first message was being answered, the others waited. A partial answer is discarded and written again."""
     async with open_harness(path, never()) as before:
         for text in ("one", "two", "three"):
             await before.send(text)
@@ -151,7 +151,7 @@ async def test_the_turn_and_what_waited_behind_it_are_answered_once_each_in_orde
 
 
 async def test_a_call_without_a_result_is_not_run_again(path: Path) -> None:
-    """Nobody knows whether it took effect: the model is told so, and decides."""
+    """The model is told that the effect of the call is unknown, and decides."""
     runs.clear()
     call = ToolCall("c1", "launch", json.dumps({"what": "rocket"}))
     async with open_harness(path, ["Here goes.", call]) as before:
@@ -269,7 +269,7 @@ async def test_a_stop_takes_back_only_what_this_process_began(path: Path) -> Non
         left = before.as_it_is_now()
     async with open_harness(left, never(), pause=3_600.0) as again:
         await again.gateway.recover("web")
-        while not again.gateway.active_turns:  # noqa: ASYNC110 - a suspect that waits tells nobody
+        while not again.gateway.active_turns:  # noqa: ASYNC110 - a waiting suspect publishes no event
             await asyncio.sleep(0)
     async with open_harness(left) as after:
         assert after.query("SELECT attempts FROM inbox") == [(4,)]
@@ -363,7 +363,7 @@ async def test_a_stop_while_messages_are_given_to_the_turn_loses_none(path: Path
 
 
 async def test_the_store_is_waited_for_before_a_turn_begins(path: Path) -> None:
-    """What has been taken is answered when the store writes again; nobody has to send it once more."""
+    """Accepted messages are answered when the store is writable again, without being sent again."""
     payload = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
     async with open_harness(path, "Fine.") as harness:
         await harness.conversation_id()
@@ -379,7 +379,7 @@ async def test_the_store_is_waited_for_before_a_turn_begins(path: Path) -> None:
 
 
 async def _only_reading(store: SqliteStore, *, on: bool) -> None:
-    """As a file system that was mounted anew for reading only."""
+    """Like a file system that was remounted read-only."""
     writing = store.database._writing
     assert writing is not None
     await writing.run(lambda connection: connection.execute(f"PRAGMA query_only = {on:d}").fetchall())
@@ -396,7 +396,7 @@ async def test_a_message_delivered_again_is_taken_once(path: Path) -> None:
 
 
 async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path: Path) -> None:
-    """Whoever looks sees all of it or nothing: there is no moment in which a crash loses the reply or doubles it."""
+    """The reply is committed at once: no crash can lose or duplicate it."""
     gate = asyncio.Event()
     place = Place("4711")
     async with open_harness(path, ["Fine", gate, "."]) as harness:
@@ -500,7 +500,7 @@ async def test_two_processes_never_work_on_one_conversation(path: Path) -> None:
 
 
 async def test_a_write_behind_an_old_fence_is_refused_whole(path: Path) -> None:
-    """Whatever it would have written, in the transaction that would have written it."""
+    """Every write checks the fence in its own transaction."""
     async with open_harness(path) as harness:
         conversation = await harness.store.sessions.open_conversation(HERE, person=OWNER)
         token = await harness.store.leases.acquire(conversation.id, holder="one", seconds=0)
@@ -536,7 +536,7 @@ async def test_the_same_holder_keeps_its_token_and_renews(path: Path) -> None:
 
 
 async def test_a_lease_whose_release_failed_expires(path: Path) -> None:
-    """The process still holds another one and renews that; nobody holds this one."""
+    """The process renews its other lease, but not this one."""
     async with open_harness(path) as harness:
         left, held = [await harness.conversation_id(Address("web", name)) for name in ("left", "held")]
         holder = LeaseHolder(harness.store.leases, seconds=0.3)
@@ -572,7 +572,7 @@ async def test_a_stop_of_a_turn_that_another_process_has_taken_over_says_so(path
 
 
 async def test_a_single_question_is_not_asked_again(path: Path) -> None:
-    """Whoever typed `hermes chat -q` has left; an answer would only cost money."""
+    """The client of `hermes chat -q` is gone; an answer would only cost money."""
     async with open_harness(path, never()) as before:
         inbound = InboundMessage(Address("terminal", "once_1"), OWNER, "quick?")
         conversation = await before.gateway.receive(inbound)

@@ -1,4 +1,4 @@
-"""Sessions that begin anew by themselves."""
+"""Automatic session resets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_pause_is_counted_from_the_last_message(minutes: int, due: bool) -> No
 
 @pytest.mark.parametrize("reset", ["idle", "daily"])
 def test_a_clock_that_was_set_back_ends_nothing(reset: Literal["idle", "daily"]) -> None:
-    """The last message is from tomorrow: whoever wrote it has only just done so."""
+    """A last message from the future counts as just written."""
     now = at("2026-03-02T12:00")
     assert not is_due(SessionsConfig(reset=reset, idle_minutes=30), now + 24 * 3600, now)
 

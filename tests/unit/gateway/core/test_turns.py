@@ -1,4 +1,4 @@
-"""A message that was taken is stored, whatever happens to its turn."""
+"""An accepted message is stored, also if its turn fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WINDOW = 4_000
 
 
 class Holding(ContextCompressor):
-    """Compresses before every call, and waits inside until it is let go."""
+    """Compresses before every call, and blocks until it is released."""
 
     entered = threading.Event()
     release = threading.Event()
@@ -121,7 +121,7 @@ async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(t
 
 
 async def test_what_waits_at_an_orderly_stop_is_kept(tmp_path: Path) -> None:
-    """It has been accepted, and is taken up at the next start; so is what was being answered."""
+    """The accepted message is processed at the next start, and so is the interrupted turn."""
     gateway = await open_gateway(tmp_path, ScriptedLLM([["Once", asyncio.Event(), " upon"]]))
     conversation = await send(gateway, "one")
     await until(gateway, conversation, TextDelta)

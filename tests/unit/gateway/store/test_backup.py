@@ -57,7 +57,7 @@ def unpacked(backup: Path, directory: Path) -> Path:
 
 
 def test_a_backup_holds_everything(state: StateDirectory, target: Path, tmp_path: Path) -> None:
-    """An ordinary archive with an ordinary database in it, for nobody else's eyes."""
+    """The backup is an ordinary archive with an ordinary database, readable only by the user."""
     made = state.backup(target)
     assert texts_in(unpacked(target, tmp_path)) == ["first", "second"]
     assert (made.manifest.contents.conversations, made.manifest.contents.messages) == (1, 2)
@@ -115,7 +115,7 @@ def test_nothing_stored_yet(tmp_path: Path) -> None:
 
 
 def test_a_full_disk(state: StateDirectory, small_disk: Path) -> None:
-    """The sentence says where there is no room, and not a file of it is left there."""
+    """The error names the full disk, and no file is left there."""
     with closing(sqlite3.connect(state.database)) as plain:
         plain.execute("CREATE TABLE padding AS SELECT randomblob(2000000) AS bytes")
         plain.commit()
@@ -132,7 +132,7 @@ def test_a_place_that_is_none(state: StateDirectory, tmp_path: Path) -> None:
 
 
 def test_a_damaged_database_is_not_backed_up(state: StateDirectory, target: Path) -> None:
-    """Somebody would rely on it, and perhaps throw away the last good one."""
+    """A bad backup would replace the last good one."""
     with closing(sqlite3.connect(state.database)) as plain:
         plain.execute("INSERT INTO facts VALUES (1, 'fact_1', 'ada', 'likes tea', 0, 0)")
         plain.execute("PRAGMA writable_schema = ON")
@@ -170,7 +170,7 @@ def test_one_at_a_time(state: StateDirectory, target: Path) -> None:
 
 
 def test_workspaces_come_along_if_asked_for(state: StateDirectory, target: Path, tmp_path: Path) -> None:
-    """Files, folders and links; what is no file, such as a pipe, is not waited for."""
+    """Files, folders and links are included; a pipe does not block the backup."""
     folder = state.workspaces / "conv_1" / "deep"
     folder.mkdir(parents=True)
     (folder / "report.txt").write_text("figures")
@@ -188,7 +188,7 @@ def test_workspaces_come_along_if_asked_for(state: StateDirectory, target: Path,
 
 
 def test_a_file_that_is_shorter_than_it_said(tmp_path: Path) -> None:
-    """Somebody cuts it while it is read: the rest of the archive is readable all the same. (Files in /sys are so.)"""
+    """A file that shrinks while it is read leaves the archive readable, as files in /sys do."""
     folder = Path("/sys/kernel/mm/transparent_hugepage")
     if not (folder / "enabled").exists():
         pytest.skip("no such file here")

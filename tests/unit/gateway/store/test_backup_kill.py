@@ -46,7 +46,7 @@ def write_notes(state: StateDirectory, text: str) -> None:
 
 
 def crashed(home: Path, *texts: str) -> StateDirectory:
-    """As a Hermes leaves it that was killed: what was said last stands in the log only."""
+    """Like a killed Hermes: the last messages are in the log only."""
 
     with_texts(home.parent / "running", *texts[:-1])
 

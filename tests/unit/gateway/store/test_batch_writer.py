@@ -129,7 +129,7 @@ async def test_one_that_fails_is_undone_alone(writer: Writer, path: Path, error:
 
 
 async def test_a_bug_fails_its_transaction_and_not_the_writer(writer: Writer, path: Path) -> None:
-    """An error nobody foresaw reaches everyone it concerns, and the next one writes as if nothing had been."""
+    """An unexpected error reaches every caller of the batch, and the next write succeeds."""
     outcomes = await asyncio.gather(
         writer.write(_remember, "before"),
         writer.write(_remember_and_fail, ZeroDivisionError()),

@@ -69,7 +69,7 @@ async def test_a_search_for_a_word_that_everybody_uses(
 
 
 async def test_the_list_of_conversations(store: SessionStore, spoken: Conversation) -> None:
-    """Where something was said last stands first, also if that was yesterday by the clock."""
+    """The most recent conversation is first, also if the clock was set back."""
     later = await store.open_conversation(Address("web", "later"), person="ada")
     await store.append(later.live_session_id, [at("long ago, by the clock", -HOUR)])
     assert [each.conversation.id for each in await store.conversations()] == [later.id, spoken.id]

@@ -29,7 +29,7 @@ NAME = "lcm.db"
 
 
 def keep(path: Path, *words: str) -> sqlite3.Connection:
-    """As an engine does it; open, so that what it wrote still stands in the log beside the file."""
+    """Open a database like an engine does, so that its last writes are still in the log file."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("CREATE TABLE IF NOT EXISTS words (word)")
@@ -140,7 +140,7 @@ def test_a_log_of_the_old_one_is_not_taken_for_the_new_ones(state: StateDirector
 
 
 def test_a_restore_that_was_interrupted_is_finished(state: StateDirectory, backup: Path) -> None:
-    """Once it is written down, whoever starts next carries it out, for the engine's as for ours."""
+    """The next start finishes a recorded swap, for the engine's database as for ours."""
     state.restore(backup)
     staged = swap.staging(state.home / NAME)
     staged.mkdir()
@@ -176,7 +176,7 @@ def test_a_damaged_one_costs_nobody_the_backup_of_ours(state: StateDirectory, tm
 def test_a_backup_puts_databases_only_where_they_belong(
     state: StateDirectory, backup: Path, tmp_path: Path, name: str
 ) -> None:
-    """It may come from anybody."""
+    """The backup may be forged."""
 
     def rename(manifest: dict[str, Any], members: dict[str, bytes]) -> None:
         manifest["engines"] = {name: manifest["engines"][NAME]}
@@ -188,7 +188,7 @@ def test_a_backup_puts_databases_only_where_they_belong(
 
 
 def test_an_engines_never_takes_the_place_of_ours(state: StateDirectory, backup: Path) -> None:
-    """Somebody has called our database as an engine elsewhere calls its own."""
+    """The name of our database can equal that of an engine."""
     ours = state.database.rename(state.home / NAME)
     with pytest.raises(BackupUnusable, match=r"named lcm\.db, which is the name in `storage\.path`"):
         restore(backup, home=state.home, database=ours, workspaces=state.workspaces)

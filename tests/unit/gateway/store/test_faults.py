@@ -1,7 +1,7 @@
-"""SQLite only: the database is held by somebody else, full or cannot be written while Hermes runs.
+"""SQLite only: the database is locked, full or read-only while Hermes runs.
 
-Every verb is refused with the error that says so, nothing of it is stored, reading and searching go on, and once the
-trouble is over the same store works again without being opened anew.
+Every write raises the matching error and stores nothing, reading and searching continue, and afterwards the same open
+store works again.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ async def test_searches_do_not_queue_up_behind_a_database_that_is_held(
 
 
 async def test_closed_on_a_full_disk(disk: Path) -> None:
-    """That is no error, and what was acknowledged is there at the next start."""
+    """This is not an error, and acknowledged writes are there at the next start."""
     store = await SqliteStore.open(disk / "state.db")
     if shutil.disk_usage(disk).total > 10_000_000:
         await store.close()
@@ -207,7 +207,7 @@ async def test_closed_on_a_full_disk(disk: Path) -> None:
 
 
 async def test_a_log_that_grew_is_cut_again(path: Path) -> None:
-    """Somebody who reads for long, as a backup does, makes the log grow. Afterwards the disk gets the room back."""
+    """A long read, such as a backup, makes the log grow. Afterwards the disk space is freed."""
     store = await SqliteStore.open(path)
     log = path.with_name("state.db-wal")
     made = await store.sessions.open_conversation(Address("web", "1"), person="ada")
@@ -217,7 +217,7 @@ async def test_a_log_that_grew_is_cut_again(path: Path) -> None:
         while log.stat().st_size < 2 * WAL_LIMIT_BYTES:
             await store.sessions.append(made.live_session_id, [Message(role="tool", content="y" * 2_000_000)])
         reader.execute("ROLLBACK")
-    for _ in range(2):  # the first takes the log over, the second begins it anew
+    for _ in range(2):  # the first checkpoints the log, the second restarts it
         await store.sessions.append(made.live_session_id, [Message(role="user", content="z")])
     assert log.stat().st_size <= WAL_LIMIT_BYTES
     await store.close()
@@ -227,7 +227,7 @@ async def test_a_log_that_grew_is_cut_again(path: Path) -> None:
 async def test_a_damaged_index_is_told_from_a_damaged_database(
     home: StoreOnDisk, conversation: Conversation, damage: str
 ) -> None:
-    """Whoever searches learns what mends it; whoever talks notices nothing."""
+    """A search reports how to repair the index; a conversation is not affected."""
     with closing(sqlite3.connect(home.path, isolation_level=None)) as other:
         other.execute(DAMAGE[damage])
     with capture_logs():

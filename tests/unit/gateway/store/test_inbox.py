@@ -27,7 +27,7 @@ def message(number: int) -> InboxMessage:
 
 
 async def test_a_message_that_is_known_needs_no_room(store: SqlStore) -> None:
-    """Its service delivers it again while the line is full: nobody is told that it was not taken."""
+    """The service delivers the message again while the queue is full, without a notice to the person."""
     assert await store.inbox.add(message(1), limits=NO_ROOM)
     assert not await store.inbox.add(message(1), limits=NO_ROOM)
     with pytest.raises(QueueFull):
@@ -61,7 +61,7 @@ async def _answered(store: SqlStore, number: int) -> None:
 
 @pytest.mark.parametrize("parked", [0, 600])
 async def test_what_is_over_is_forgotten_after_a_month(store: SqlStore, parked: int) -> None:
-    """Not what waits, nor what was parked for somebody to look at, however much of that there is."""
+    """Waiting and parked messages stay, however many there are."""
     numbers = range(1, 621)
     await asyncio.gather(*(store.inbox.add(message(number)) for number in numbers))
     await asyncio.gather(*(_answered(store, number) for number in numbers))

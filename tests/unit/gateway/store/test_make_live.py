@@ -52,7 +52,7 @@ async def test_a_head_that_moved_is_not_overruled(store: SessionStore, conversat
 
 
 async def test_of_two_at_the_same_time_one_wins(store: SessionStore, conversation: Conversation) -> None:
-    """Going back races with a split: whoever comes second finds that the head has moved."""
+    """Going back races with a split: the second one finds that the head has moved."""
     parent = conversation.live_session_id
     child = await store.split(Split(parent, "compression"))
     outcomes = await asyncio.gather(
@@ -73,7 +73,7 @@ async def test_unknown_sessions(store: SessionStore, conversation: Conversation,
 
 
 async def test_the_pointer_stays_in_its_conversation(store: SessionStore, conversation: Conversation) -> None:
-    """Somebody else's session is refused with a sentence, and neither conversation moves."""
+    """Another person's session is refused with a sentence, and neither conversation changes."""
     other = await store.open_conversation(Address("web", "other"), person="bob")
     with pytest.raises(StoreError, match="another conversation"):
         await store.make_live(other.live_session_id, instead_of=conversation.live_session_id)

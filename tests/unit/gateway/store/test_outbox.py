@@ -176,7 +176,7 @@ async def test_before_a_call_the_disk_is_waited_for(sqlite_store: SqliteStore) -
 async def test_an_unfinished_text_is_withdrawn(
     store: GatewayStore, conversation: Conversation, question: str, state: Any
 ) -> None:
-    """What is seen of it must go. It is written anew, and knows only if more of it may be there than anybody knows."""
+    """The visible part is deleted and the text written again; only a send in doubt is remembered."""
     how_far = DeliveryProgress(state, ("m1", "m2"), is_streaming=True, sent_chars=12, remainder="```py\n")
     await store.outbox.save_progress("telegram", replace(_text(conversation), progress=how_far))
     await store.outbox.discard_unfinished("telegram")

@@ -1,4 +1,4 @@
-"""SQLite only: a search index that lost touch with the messages is noticed, and made anew from them."""
+"""SQLite only: a search index that differs from the messages is detected and rebuilt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MESSAGES = STEP_MESSAGES * 3
 
 
 def text_of(number: int) -> str:
-    """Much of it is nothing that anybody looks for."""
+    """Return a text with many unique words."""
     return f"apple n{number} pears " + " ".join(f"zebra{number}{letter}" for letter in "abcdefghij")
 
 
@@ -73,7 +73,7 @@ def _found(database: Path, words: str) -> int:
 
 
 def test_a_good_index_is_left_in_peace(database: Path) -> None:
-    """Nothing is wrong with it, whatever the messages look like, and looking takes only the right to read."""
+    """The check finds no error in any messages, and needs read access only."""
     assert diagnose(database).index_damage is None
 
 
@@ -120,7 +120,7 @@ def test_an_index_that_is_behind_is_no_damage(plain: sqlite3.Connection) -> None
 
 
 def test_a_repair_lets_others_write_in_between(database: Path, plain: sqlite3.Connection) -> None:
-    """Each step is a transaction of its own; the longest that anybody waits is one of them."""
+    """Each step is one transaction, so no writer waits longer than one step."""
     plain.execute(DAMAGE["no structure"])
     commits: list[str] = []
     plain.set_trace_callback(lambda sql: sql == "COMMIT" and commits.append(sql))
@@ -129,7 +129,7 @@ def test_a_repair_lets_others_write_in_between(database: Path, plain: sqlite3.Co
 
 
 async def test_repaired_beside_a_running_store(database: Path) -> None:
-    """The store need not be opened anew: it finds old and new messages, and does not index them twice."""
+    """The open store finds old and new messages, and does not index them twice."""
     store = await SqliteStore.open(database)
     (conversation,) = await store.sessions.conversations()
     live = conversation.conversation.live_session_id

@@ -114,14 +114,14 @@ def test_everything_works_afterwards(state: StateDirectory, backup: Path) -> Non
 
 
 def test_refused_while_hermes_runs(state: StateDirectory, backup: Path) -> None:
-    """It would go on writing to a file that is no longer there."""
+    """It would write to a deleted file."""
     with hold_lock(state.home, state.database), pytest.raises(AlreadyRunning):
         state.restore(backup)
     assert state.texts() == ["old"]
 
 
 def test_what_is_no_backup(state: StateDirectory, tmp_path: Path) -> None:
-    """Somebody's holiday pictures, an empty file, another archive."""
+    """A picture archive, an empty file, another archive."""
     other = tmp_path / "other"
     other.write_bytes(b"JFIF" * 1000)
     assert "it is not a backup of Hermes" in unusable(state, other)
@@ -180,7 +180,7 @@ def manifest_with(**changes: Any) -> Callable[[tarfile.TarInfo, bytes], bytes]:
 
 
 def test_from_a_newer_hermes(state: StateDirectory, backup: Path, tmp_path: Path) -> None:
-    """Whether the file or the database in it is of a kind that nobody knows yet: upgrade first."""
+    """A newer format of the archive or the database: upgrade first."""
     newer = repacked(backup, tmp_path / "n", manifest_with(format=3, hermes="9.0"))
     assert "made by a newer Hermes (9.0); upgrade Hermes" in unusable(state, newer)
     future = with_texts(tmp_path / "future", "x").database
@@ -225,7 +225,7 @@ def test_a_damaged_index_is_mended_on_the_way(state: StateDirectory, tmp_path: P
 
 
 def test_a_reply_that_may_have_arrived_since(state: StateDirectory, tmp_path: Path) -> None:
-    """It was about to be sent when the backup was made. It is sent again, as one of which nobody knows."""
+    """A reply that was being sent at the time of the backup is sent again, marked as uncertain."""
     with closing(sqlite3.connect(state.database)) as plain:
         columns = "id, conversation_id, turn_id, platform, place, kind, content, created_at"
         plain.execute(

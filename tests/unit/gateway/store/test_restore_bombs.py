@@ -69,7 +69,7 @@ def test_a_file_that_is_larger_than_the_disk(state: StateDirectory, backup: Path
 
 
 def test_an_ordinary_backup_may_fill_a_small_disk(backup: Path, tmp_path: Path, small_disk: Path) -> None:
-    """Whatever fits is restored, and what does not fit is refused before it is written."""
+    """An archive that fits is restored; one that does not is refused before anything is written."""
     state = with_texts(small_disk / "home", "old")
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
     for size in (free + MEGABYTE, free - 2 * MEGABYTE):

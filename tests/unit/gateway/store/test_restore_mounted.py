@@ -112,7 +112,7 @@ def test_halfway_is_not_called_unchanged(tmp_path: Path, backup: Path, mount: Mo
 
 
 def test_what_cannot_be_finished_yet(state: StateDirectory) -> None:
-    """Hermes says what stands in the way and where the rest is written down, and goes on once it is gone."""
+    """Hermes names the obstacle and the recorded swap, and continues once the obstacle is gone."""
     swap.staging(state.database).mkdir()
     away = state.home / "away"
     swap.commit(state.database, [swap.Move(state.workspaces, away / "workspaces")])

@@ -57,13 +57,13 @@ async def test_words_are_found_in_their_language(
 
 
 async def test_parts_of_a_word_are_not_the_word(store: SessionStore, conversation: Conversation) -> None:
-    """Two characters that stand apart are not a word of two characters."""
+    """Two separate characters are not a word of two characters."""
     await _said(store, conversation, "京の東", "東京")
     assert _texts(await store.search('"東京"')) == ["東京"]
 
 
 async def test_a_quoted_phrase_is_honoured(store: SessionStore, conversation: Conversation) -> None:
-    """What stands between quotes must occur as it is, whatever else is asked for."""
+    """A quoted phrase must occur literally, with any other words."""
     await _said(store, conversation, "cream on ice", "ice cream with vanilla", "I like ice cream", "vanilla")
     assert _texts(await store.search('"ice cream"')) == ["I like ice cream", "ice cream with vanilla"]
     assert _texts(await store.search('vanilla "ice cream"')) == ["ice cream with vanilla", "I like ice cream"]
@@ -83,7 +83,7 @@ async def test_all_words_come_before_some(store: SessionStore, conversation: Con
 async def test_a_long_question_in_chinese_finds_by_its_words(
     store: SessionStore, conversation: Conversation
 ) -> None:
-    """Without spaces a whole sentence is one phrase that nobody wrote; its pairs of characters are tried then."""
+    """A sentence without spaces matches by its pairs of characters."""
     await _said(store, conversation, "我在北京吃了烤鸭", "今天下雨")
     assert _texts(await store.search("你还记得那家烤鸭店吗")) == ["我在北京吃了烤鸭"]
 
@@ -145,7 +145,7 @@ async def test_no_more_than_the_limit(store: SessionStore, conversation: Convers
 async def test_of_very_many_the_newest_that_were_said(
     store: SessionStore, conversation: Conversation
 ) -> None:
-    """A word that everybody uses gives the newest, tools last; beside a rarer one it gives nothing."""
+    """A frequent word returns the newest messages, tools last; beside a rarer word it is ignored."""
     await _said(store, conversation, *(f"apple {number} pie" for number in range(SCORED)))
     await _said(store, conversation, *(f"apple {number} log" for number in range(5)), role="tool")
     newest = [f"apple {number} pie" for number in reversed(range(SCORED))]
@@ -201,7 +201,7 @@ _SCRIPTS = st.sampled_from(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(_SCRIPTS, min_size=1, max_size=40))
 def test_a_message_is_found_by_its_own_text(text: str) -> None:
-    """Whatever was said in the scripts people write in, saying it again finds it."""
+    """A text in any script is found by the same text."""
     query = parse_query(text)
     with closing(index_in_memory([Entry(1, "user", text, "c", "p")])) as index:
         found = [match.seq for match in find(index, query, Scope("p", "c"), 5)]

@@ -93,7 +93,7 @@ def test_the_index_in_memory_is_the_one_of_the_schema(plain: sqlite3.Connection)
 
 
 async def test_a_search_after_a_crash_misses_nothing(written: Path) -> None:
-    """What was stored before the crash is found after it, though nobody had indexed it."""
+    """Messages that were stored but not indexed before the crash are found after it."""
     store = await SqliteStore.open(written)
     assert len(await store.sessions.search("apples", limit=1_000)) == STEP_MESSAGES * 3
     await store.close()

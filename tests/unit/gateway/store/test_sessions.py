@@ -218,7 +218,7 @@ async def test_a_turn_sets_the_prompt_tokens(store: SessionStore, conversation: 
 
 
 async def test_facts_belong_to_a_person(store: SessionStore) -> None:
-    """In the order in which they were learnt, and nobody forgets another's."""
+    """In the order in which they were learned, without lost updates."""
     likes = await store.remember("ada", "likes tea")
     lives = await store.remember("ada", "lives in London")
     await store.remember("bob", "likes coffee")

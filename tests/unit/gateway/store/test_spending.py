@@ -1,4 +1,4 @@
-"""Contract: what models cost, for one person and for everybody."""
+"""Contract: model costs, per person and in total."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.store.sqlite.migrate import load_migrations, migrate
 
 
 async def test_costs_are_counted_for_whoever_asked(store: SessionStore, conversation: Conversation) -> None:
-    """In whichever conversation, and for whatever purpose."""
+    """In every conversation and for every purpose."""
     session = conversation.live_session_id
     await store.record_usage(session, Usage(10, 2, cost_usd=0.5), model="m", spender="telegram:1")
     await store.record_usage(

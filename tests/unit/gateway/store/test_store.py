@@ -82,7 +82,7 @@ async def test_the_file_is_private(path: Path) -> None:
 
 
 async def test_a_directory_that_was_there_is_left_as_it_is(tmp_path: Path) -> None:
-    """Somebody's own directory does not change its mode under them."""
+    """The mode of an existing directory does not change."""
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     await (await SqliteStore.open(shared / "state.db")).close()
@@ -128,7 +128,7 @@ async def test_everything_is_there_after_a_restart(path: Path) -> None:
 async def test_the_database_itself_refuses_to_change_a_message(
     sqlite_store: SqliteStore, path: Path, statement: str
 ) -> None:
-    """Not even somebody with the file in hand and SQL on their lips rewrites what was said."""
+    """Not even direct SQL can rewrite a message."""
     conversation = await _conversation(sqlite_store)
     stored = await sqlite_store.sessions.append(
         conversation.live_session_id, [Message(role="user", content="truth")]
@@ -264,7 +264,7 @@ async def test_a_damaged_page(path: Path) -> None:
 
 
 async def test_a_database_of_another_program(path: Path) -> None:
-    """Hermes does not move into somebody else's file."""
+    """Hermes does not use another program's file."""
     _write(path, b"")
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE photos (id)")
