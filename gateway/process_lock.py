@@ -28,7 +28,10 @@ def hold_lock(home: Path, database: Path | None = None) -> Iterator[None]:
         if database is not None and database.parent != home:
             stack.enter_context(_hold(database.with_name(f"{database.name}.lock")))
         if database is not None:
-            _finish_restore(database)
+            try:
+                swap.finish(database)
+            except OSError as error:
+                raise RestoreUnfinished(restore_instructions(database, error)) from error
         _forget_address(home)  # left by a process that crashed
         stack.callback(_forget_address, home)
         yield
@@ -75,13 +78,6 @@ def is_running(home: Path) -> bool:
         return True
     except StateDirectoryUnusable:
         return False
-
-
-def _finish_restore(database: Path) -> None:
-    try:
-        swap.finish(database)
-    except OSError as error:
-        raise RestoreUnfinished(restore_instructions(database, error)) from error
 
 
 def restore_instructions(database: Path, error: OSError) -> str:

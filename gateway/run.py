@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -51,7 +51,8 @@ async def serve(loaded: LoadedConfig, announce: Callable[[str], None]) -> None:
             announce(line)
         log.info("gateway.started", platforms={each.name: each.health.state for each in platforms})
         manager.notify("READY=1")
-        await stack.enter_async_context(Watchdog(manager).watching(_sockets(platforms)))
+        sockets = chain.from_iterable(getattr(platform, "sockets", ()) for platform in platforms)
+        await stack.enter_async_context(Watchdog(manager).watching(sockets))
         await app.gateway.plugins.hooks.emit("gateway_started", platforms=[each.name for each in platforms])
         app.settings.subscribe(lambda new: _configure_logging(new.logging, loaded.home))
         jobs = _start_jobs(app, platforms)
@@ -78,11 +79,6 @@ async def _start_platforms(stack: AsyncExitStack, app: App) -> list[Platform]:
         if platform.name == "web":
             await asyncio.to_thread(write_address, app.loaded.home, platform.where)
     return platforms
-
-
-def _sockets(platforms: Sequence[Platform]) -> Iterator[socket.socket]:
-    for platform in platforms:
-        yield from getattr(platform, "sockets", ())
 
 
 def _configure_logging(config: LoggingConfig, home: Path) -> None:

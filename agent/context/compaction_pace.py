@@ -72,11 +72,9 @@ COMMAND_SECONDS = 60.0
 class SummaryTimeout:
     """Time limits for summaries. No turn waits for a model that missed one lately; background work still asks it."""
 
-    def __init__(
-        self, *, turn_seconds: float = TURN_SECONDS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, turn_seconds: float = TURN_SECONDS) -> None:
         self.turn_seconds = turn_seconds
-        self._hangs: defaultdict[str, Backoff] = defaultdict(lambda: Backoff(clock))
+        self._hangs: defaultdict[str, Backoff] = defaultdict(lambda: Backoff(time.monotonic))
 
     def seconds(self, trigger: str, model: str) -> float:
         if trigger == "background":

@@ -132,7 +132,12 @@ class EnginePool:
                 await self.discard(left)
             else:
                 await self._end(runner, left)
-                await self._forget(runner, live)
+                try:
+                    await runner.on_session_reset()
+                except EngineFailed:
+                    self._runners.pop(live.conversation.id, None)
+                else:
+                    await self._continue(runner, live, "reset")
 
     async def discard(self, left: LiveContext) -> None:
         """Drop the engine when the conversation continues in another session: its state would be wrong there."""
@@ -172,7 +177,7 @@ class EnginePool:
         conversation_id = live.conversation.id
         runner = EngineRunner(
             seconds=self._seconds,
-            on_failure=partial(self._note, conversation_id),
+            on_failure=lambda failure: self.troubles.note(conversation_id, failure.method, str(failure)),
             on_success=partial(self.troubles.over, conversation_id),
         )
         try:
@@ -205,14 +210,6 @@ class EnginePool:
             self._pauses.setdefault(conversation_id, Pause()).begin(live)
         self._hung.add(conversation_id)
 
-    async def _forget(self, runner: EngineRunner, live: LiveContext) -> None:
-        try:
-            await runner.on_session_reset()
-        except EngineFailed:
-            self._runners.pop(live.conversation.id, None)
-            raise
-        await self._continue(runner, live, "reset")
-
     async def _continue(self, runner: EngineRunner, live: LiveContext, reason: str) -> None:
         """Tell the engine about the child session. One that fails here is dropped: it would confuse the sessions."""
         parent_id = live.session.parent_id
@@ -240,9 +237,6 @@ class EnginePool:
         """Tell the engine that its session ends, and ignore a failure."""
         with suppress(EngineFailed):
             await runner.on_session_end(live.session.id, for_engine(live.system_prompt, live.history))
-
-    def _note(self, conversation_id: str, failure: EngineFailed) -> None:
-        self.troubles.note(conversation_id, failure.method, str(failure))
 
 
 def _request_id(live: LiveContext) -> str:

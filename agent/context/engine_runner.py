@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -41,7 +41,6 @@ from agent.messages import ChatDict
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-V = TypeVar("V")
 
 HINT_SECONDS = 5.0
 
@@ -80,15 +79,20 @@ class EngineState:
     has_fallback_summary: bool = False
 
 
+_ATTRIBUTES: Mapping[str, Callable[[object], object]] = {
+    "threshold_tokens": as_tokens,
+    "last_outcome": as_outcome,
+    "has_fallback_summary": as_flag,
+}
+"""The fields of EngineState and their checks."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Returned(Generic[T]):
-    value: T | None
-    error: HermesError | None
-    worked: set[str]
-    """Members of the engine."""
-    other_failures: Sequence[EngineFailed]
-    """Failures in usage reported before the call, or in the attributes."""
-    state: EngineState
+class _Results:
+    """Values and errors of a call, by member of the engine."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, HermesError] = field(default_factory=dict)
 
 
 class EngineRunner:
@@ -215,12 +219,7 @@ class EngineRunner:
     # How a call is made
 
     async def _call(self, method: str, check: Callable[[Any], T], *given: Any, **offered: Any) -> T:
-        """Call a method of the engine with copies of the arguments that it declares."""
-
-        def work() -> object:
-            return call_accepted(getattr(self.engine, method), *copied(list(given)), **copied(offered))
-
-        return await self._run(method, work, check)
+        return await self._run(method, partial(self._method, method, *given, **offered), check)
 
     async def _run(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> T:
         self._callers += 1
@@ -232,14 +231,15 @@ class EngineRunner:
             in_thread = partial(self._in_thread, method, work, check)
             watched = asyncio.create_task(self._watched(method, in_thread, is_wanted))
             watched.add_done_callback(mark_exception_seen)
-            return await asyncio.shield(watched)
+            value: T = await asyncio.shield(watched)
+            return value
         except asyncio.CancelledError:
             is_wanted.clear()
             raise
         finally:
             self._callers -= 1
 
-    async def _watched(self, method: str, work: Callable[[], _Returned[T]], is_wanted: asyncio.Event) -> T:
+    async def _watched(self, method: str, work: Callable[[], _Results], is_wanted: asyncio.Event) -> Any:
         """Run a call until its deadline, even if the caller is cancelled; a failure then is not the engine's."""
         seconds = self._seconds[method]
         try:
@@ -261,17 +261,18 @@ class EngineRunner:
         if (error := ended.exception()) is not None:
             log.warning("engine.failed", method=method, how="cannot be logged", error=type(error).__name__)
             raise self._noted(EngineFailed(f"`{method}` raised an error.", method=method))
-        returned = ended.result()
-        self.state = returned.state
-        for failure in returned.other_failures:
-            self._noted(failure)
-        if isinstance(returned.error, EngineFailed) and is_wanted.is_set():
-            self._noted(returned.error)
-        for member in returned.worked:
+        results = ended.result()
+        self.state = EngineState(
+            **{name: value for name, value in results.values.items() if name in _ATTRIBUTES}
+        )
+        for member, failure in results.errors.items():
+            if isinstance(failure, EngineFailed) and (member != method or is_wanted.is_set()):
+                self._noted(failure)
+        for member in results.values.keys() - results.errors.keys() - {"compress"}:
             self._on_success(member)
-        if returned.error is not None:
-            raise returned.error
-        return returned.value  # type: ignore[return-value]  # None is a T where there is no error
+        if method in results.errors:
+            raise results.errors[method]
+        return results.values[method]
 
     def _noted(self, failure: EngineFailed) -> EngineFailed:
         if failure.method not in _QUIET or self.is_abandoned:
@@ -280,54 +281,41 @@ class EngineRunner:
 
     # In the engine's thread. Only logging the engine's own error may raise here: see `_watched`.
 
-    def _in_thread(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> _Returned[T]:
+    def _in_thread(self, method: str, work: Callable[[], object], check: Callable[[Any], object]) -> _Results:
         """Report usage, make the call and read the attributes."""
-        called, failures = {method}, list[EngineFailed]()
-
-        def attempt(member: str, work: Callable[[], object], check: Callable[[Any], V], otherwise: V) -> V:
-            called.add(member)
-            try:
-                return self._tried(member, work, check)
-            except EngineFailed as failure:
-                failures.append(failure)
-                return otherwise
-
+        results = _Results()
         reported, self._reported = self._reported, []
         for usage in reported:
-            attempt("update_from_response", partial(self._tell, usage), as_nothing, None)
-        value: T | None = None
-        error: HermesError | None = None
-        try:
-            value = self._tried(method, work, check)
-        except (EngineFailed, InvalidCompaction) as raised:
-            error = raised
-        state = EngineState()
-        if method != "__init__" or error is None:
-            state = EngineState(
-                attempt("threshold_tokens", lambda: self.engine.threshold_tokens, as_tokens, 0),
-                attempt("last_outcome", lambda: self.engine.last_outcome, as_outcome, None),
-                attempt("has_fallback_summary", lambda: self.engine.has_fallback_summary, as_flag, False),
-            )
-        failed = {failure.method for failure in failures} | ({method} if error else set())
-        return _Returned(value, error, called - failed - {"compress"}, failures, state)
+            tell = partial(self._method, "update_from_response", usage)
+            self._try("update_from_response", tell, as_nothing, results)
+        self._try(method, work, check, results)
+        if "__init__" not in results.errors:
+            for name, check_attribute in _ATTRIBUTES.items():
+                self._try(name, partial(getattr, self.engine, name), check_attribute, results)
+        return results
 
-    def _tell(self, usage: dict[str, int]) -> object:
-        return call_accepted(self.engine.update_from_response, usage)
+    def _method(self, name: str, *given: Any, **offered: Any) -> object:
+        """Call a method of the engine with copies of the arguments that it declares."""
+        return call_accepted(getattr(self.engine, name), *copied(list(given)), **copied(offered))
 
-    def _tried(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> T:
+    def _try(
+        self, member: str, work: Callable[[], object], check: Callable[[Any], object], results: _Results
+    ) -> None:
         how = "raised an error"
         try:
             with foreign_code(InvalidCompaction):
                 value = work()
                 how = "returned a value that cannot be used"
-                return check(_no_coroutine(value))
+                results.values[member] = check(_no_coroutine(value))
+        except InvalidCompaction as error:
+            results.errors[member] = error
         except ForeignError as failure:
             # Logged here, because the error's `__str__` is foreign code that may raise or hang.
-            shown = None if method in self._failing else failure.error
-            self._failing.add(method)
+            shown = None if member in self._failing else failure.error
+            self._failing.add(member)
             kind = type(failure.error).__name__
-            log.warning("engine.failed", method=method, how=how, error=kind, exc_info=shown)
-            raise EngineFailed(f"`{method}` {how}.", method=method) from None
+            log.warning("engine.failed", method=member, how=how, error=kind, exc_info=shown)
+            results.errors[member] = EngineFailed(f"`{member}` {how}.", method=member)
 
 
 async def _wait(ended: asyncio.Future[Any], seconds: float) -> None:

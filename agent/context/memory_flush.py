@@ -44,7 +44,10 @@ class MemoryFlush:
         llm = await self._models.of(live.conversation)
         if not llm.supports_tools:
             return
-        new = await self._unseen(live)
+        seen = await live.store.load_state(live.conversation.id, _SEEN_KEY)
+        said = [message for message in live.history if message.kind == "said" and message.content]
+        ids = [message.id for message in said]
+        new = said[ids.index(seen) + 1 :] if seen in ids else said
         if not any(message.role == "user" for message in new):
             return
         try:
@@ -56,12 +59,6 @@ class MemoryFlush:
             log.info("memory.flush_failed", conversation=live.conversation.id, error=type(error).__name__)
             return
         await live.store.save_state(live.conversation.id, _SEEN_KEY, new[-1].id)
-
-    async def _unseen(self, live: LiveContext) -> Sequence[Message]:
-        seen = await live.store.load_state(live.conversation.id, _SEEN_KEY)
-        said = [message for message in live.history if message.kind == "said" and message.content]
-        ids = [message.id for message in said]
-        return said[ids.index(seen) + 1 :] if seen in ids else said
 
     async def _ask(self, live: LiveContext, llm: LLMClient, new: Sequence[Message]) -> None:
         facts = await live.store.facts(live.conversation.person)

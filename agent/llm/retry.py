@@ -286,7 +286,8 @@ def _overlap(shown: str, continuation: str) -> int:
     """Return how many characters at the end of `shown` the continuation repeats."""
     length = _longest_overlap(shown[-len(continuation) :], continuation) if continuation else 0
     whole_answer_again = length == len(shown)
-    return length if whole_answer_again or _is_telling(shown[len(shown) - length :]) else 0
+    letters = "".join(filter(str.isalnum, shown[len(shown) - length :]))
+    return length if whole_answer_again or len(letters.encode()) >= TELLING else 0
 
 
 def _longest_overlap(text: str, pattern: str) -> int:
@@ -304,7 +305,3 @@ def _longest_overlap(text: str, pattern: str) -> int:
             matched = borders[matched - 1]
         matched += character == pattern[matched]
     return matched
-
-
-def _is_telling(text: str) -> bool:
-    return len("".join(filter(str.isalnum, text)).encode()) >= TELLING

@@ -84,7 +84,9 @@ class Unpacker:
                 self._unpack_file(entry, workspaces)
             else:
                 raise BackupUnusable(f"it contains an unknown entry, `{entry.name}`.")
-        self._read_to_the_end()
+        assert self._archive.fileobj is not None
+        while self._archive.fileobj.read(_CHUNK):
+            pass  # the checksum is at the end of the archive
         if digest != self.manifest.sha256 or of_engines != dict(self.manifest.engines):
             raise BackupUnusable("a database in it does not match its digest.")
         self._make_links()
@@ -178,12 +180,6 @@ class Unpacker:
         if content is None:
             raise BackupUnusable(f"`{entry.name}` in it is not a file.")
         return content
-
-    def _read_to_the_end(self) -> None:
-        """Read to the end of the archive, which holds its checksum."""
-        assert self._archive.fileobj is not None
-        while self._archive.fileobj.read(_CHUNK):
-            pass
 
 
 class _Plain(gzip.GzipFile):

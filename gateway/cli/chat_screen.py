@@ -105,7 +105,9 @@ class ChatScreen:
             case TextDelta():
                 self._write(event.text)
             case ToolStarted():
-                self._start_tool(event)
+                self.flush()
+                what = describe_call(event.name, event.arguments)
+                self._tools[event.call_id] = _Clock(what, time.monotonic())
             case ToolFinished():
                 self._finish_tool(event)
             case Queued():
@@ -130,7 +132,10 @@ class ChatScreen:
             case Notice():
                 self.show_notice(event.text)
             case TurnDone():
-                self._done(event)
+                self.flush()
+                if event.stopped and self._last != "notice":  # after /stop, the notice says so already
+                    self._put("aside", Text("Stopped.", "dim"))
+                self._end()
             case TurnFailed():
                 self._put("aside", Text(printable(event.error), "red"))
                 self._end()
@@ -172,10 +177,6 @@ class ChatScreen:
             if finished.strip():
                 self._print_held()
 
-    def _start_tool(self, event: ToolStarted) -> None:
-        self.flush()
-        self._tools[event.call_id] = _Clock(describe_call(event.name, event.arguments), time.monotonic())
-
     def _finish_tool(self, event: ToolFinished) -> None:
         running = self._tools.pop(event.call_id, None)
         label = running.label if running else describe_call(event.name, "")
@@ -184,12 +185,6 @@ class ChatScreen:
             line.append(f" · failed: {one_line(without_marks(event.result), 80)}", "red")
         line.truncate(self._console.width, overflow="ellipsis")
         self._put("tool", line)
-
-    def _done(self, event: TurnDone) -> None:
-        self.flush()
-        if event.stopped and self._last != "notice":  # after /stop, the notice says so already
-            self._put("aside", Text("Stopped.", "dim"))
-        self._end()
 
     def _end(self) -> None:
         self._forget_turn()

@@ -61,11 +61,6 @@ def updated(page: str, content: str) -> str:
     return f"{before}{begin}\n{content}{end}{after}"
 
 
-def write_docs(root: Path) -> None:
-    for path, content in ((root / "docs/configuration.md", reference()), (root / "README.md", short_table())):
-        path.write_text(updated(path.read_text(encoding="utf-8"), content), encoding="utf-8")
-
-
 def _when(key: Key) -> str:
     return "at once" if key.reload == "live" else "restart"
 
@@ -79,4 +74,6 @@ def _format_default(default: Any) -> str:
 
 
 if __name__ == "__main__":
-    write_docs(Path(__file__).parents[2])
+    root = Path(__file__).parents[2]
+    for path, content in ((root / "docs/configuration.md", reference()), (root / "README.md", short_table())):
+        path.write_text(updated(path.read_text(encoding="utf-8"), content), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
@@ -33,12 +33,6 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def _check_id(text: str) -> str:
-    if not is_id(text):
-        raise ValueError("expected an id without spaces; /whoami tells it")
-    return text
-
-
 def _number(text: str) -> str:
     """Refuse names: a name can change hands, the number of an account never does."""
     if not _NUMBER.fullmatch(text):
@@ -46,34 +40,29 @@ def _number(text: str) -> str:
     return str(int(text))
 
 
-def _positive(reason: str) -> AfterValidator:
+def _checked(holds: Callable[[str], bool], expected: str) -> AfterValidator:
     def check(text: str) -> str:
-        if int(text) <= 0:
-            raise ValueError(f"expected a positive number, because {reason}")
+        if not holds(text):
+            raise ValueError(f"expected {expected}")
         return text
 
     return AfterValidator(check)
 
 
-def _telegram_group(text: str) -> str:
-    if int(text) >= 0:
-        raise ValueError("expected a number that begins with a minus; /whoami or the log tells it")
-    return text
+def _positive(reason: str) -> AfterValidator:
+    return _checked(lambda text: int(text) > 0, f"a positive number, because {reason}")
 
 
-def _web_socket(url: str) -> str:
-    if not url.startswith(("ws://", "wss://")):
-        raise ValueError("expected a ws or wss URL")
-    return url
-
-
-Id = Annotated[str, BeforeValidator(_id_text), AfterValidator(_check_id)]
+Id = Annotated[str, BeforeValidator(_id_text), _checked(is_id, "an id without spaces; /whoami tells it")]
 """The id of a user or a group, as the service writes it: `4711`, `-1001234`, `U02AB3`."""
 NumericId = Annotated[str, BeforeValidator(_id_text), AfterValidator(_number)]
 NumericUserId = Annotated[NumericId, _positive("people have no others; groups go to allowed_groups")]
-TelegramGroupId = Annotated[NumericId, AfterValidator(_telegram_group)]
+TelegramGroupId = Annotated[
+    NumericId,
+    _checked(lambda text: int(text) < 0, "a number that begins with a minus; /whoami or the log tells it"),
+]
 DiscordServerId = Annotated[NumericId, _positive("servers have no others; the log tells it")]
-Socket = Annotated[str, AfterValidator(_web_socket)]
+Socket = Annotated[str, _checked(lambda url: url.startswith(("ws://", "wss://")), "a ws or wss URL")]
 
 _MIN_OPEN_TOKEN = 16
 """Shortest token of a page that other machines can reach, because they can guess without limit."""

@@ -65,7 +65,8 @@ def parse(text: str, variables: Mapping[str, str]) -> Document:
         content = root and _TreeBuilder(loader, variables, document).read(root, ())
         document.tree = {} if content is None else content
     except yaml.MarkedYAMLError as error:
-        document.add_problem((), f"not valid YAML: {_reason(error)}", line=_line_of(error))
+        mark = error.problem_mark or error.context_mark
+        document.add_problem((), f"not valid YAML: {_reason(error)}", line=mark.line + 1 if mark else 1)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         document.add_problem((), "not valid YAML: it contains a control character", line=line)
@@ -125,10 +126,9 @@ class _TreeBuilder:
             return self._give_up(path, f"the tag {node.tag} is not supported")
         except _CONSTRUCTOR_ERRORS:
             return node.value
-        return self._fill_in(value, path) if isinstance(value, str) else value
-
-    def _fill_in(self, text: str, path: KeyPath) -> str:
-        return _VARIABLE.sub(lambda match: self._variable(match, path), text)
+        if not isinstance(value, str):
+            return value
+        return _VARIABLE.sub(lambda match: self._variable(match, path), value)
 
     def _variable(self, match: re.Match[str], path: KeyPath) -> str:
         name, default = match["name"], match["default"]
@@ -158,8 +158,3 @@ def _reason(error: yaml.MarkedYAMLError) -> str:
     if "'\\t'" in (error.problem or ""):
         return "a line begins with a tab; use spaces"
     return " ".join(part for part in (error.context, error.problem) if part)
-
-
-def _line_of(error: yaml.MarkedYAMLError) -> int:
-    mark = error.problem_mark or error.context_mark
-    return mark.line + 1 if mark else 1

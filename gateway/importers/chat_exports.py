@@ -96,7 +96,9 @@ def read_discord(given: dict[str, Any], assistant: str) -> list[ExportedChat]:
     chat = ExportedChat(address_of("discord", str(channel["id"])))
     is_direct = channel.get("type") == "DirectTextChat"
     for each in map(mapping, given["messages"]):
-        said = _discord_text(each)
+        files = [text(mapping(file).get("fileName")) or "unnamed" for file in items(each.get("attachments"))]
+        parts = [*(f"[file: {name}]" for name in files), text(each.get("content"))]
+        said = "\n".join(filter(None, parts))
         if str(each.get("type", "Default")) not in _DISCORD_MESSAGES or not said:
             chat.left_out += 1
             continue
@@ -111,9 +113,3 @@ def read_discord(given: dict[str, Any], assistant: str) -> list[ExportedChat]:
     # The exporter can also write the newest first.
     chat.messages = dict(sorted(chat.messages.items(), key=lambda item: item[1].created_at))
     return [chat]
-
-
-def _discord_text(given: dict[str, Any]) -> str:
-    """Return the text and a placeholder for each file."""
-    files = [text(mapping(each).get("fileName")) or "unnamed" for each in items(given.get("attachments"))]
-    return "\n".join(filter(None, [*(f"[file: {name}]" for name in files), text(given.get("content"))]))

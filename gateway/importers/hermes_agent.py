@@ -248,7 +248,9 @@ class _Tree:
     def _session(self, session: AgentSession, rows: list[AgentMessage]) -> ImportedSession:
         is_child = session is not self._sessions[0]
         rows = [row for row in rows if self._counts(row)]
-        keys = [None if _is_handed_over(row) else _key(row) for row in rows]
+        keys = [
+            None if _content(row.content).lstrip().startswith(_HANDED_OVER) else _key(row) for row in rows
+        ]
         # A reset copies nothing, so equal messages after it are new.
         has_copies = is_child and self._reason(session) != "reset"
         copies = Copies(self._said[session.parent_session_id] if has_copies else [], keys)
@@ -316,10 +318,6 @@ def _key(row: AgentMessage) -> Key:
     if calls := [call.id for call in _calls(row.tool_calls) if call.id]:
         return ("calls", *calls)
     return (str(row.role), text(row.content))
-
-
-def _is_handed_over(row: AgentMessage) -> bool:
-    return _content(row.content).lstrip().startswith(_HANDED_OVER)
 
 
 def _content(stored: Any) -> str:

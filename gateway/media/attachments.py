@@ -100,7 +100,9 @@ class AttachmentReader:
         text = await extract_text(data)
         if text is None:
             return kept
-        return _describe_document(name, text, path)
+        left = len(text) - _MAX_TEXT
+        rest = f"; {left:,} characters more are in the file" if left > 0 else ""
+        return f"[File {name}, kept as `{path}`{rest}. Its content:]\n{wrap_untrusted(text[:_MAX_TEXT])}"
 
     async def _read_image(
         self, data: bytes, kept: str, conversation: Conversation, result: AttachmentText
@@ -127,12 +129,6 @@ class AttachmentReader:
             # A voice message is the person's own words; a note keeps them on one line.
             return f"[Voice message, transcribed automatically:]\n{in_a_note(transcript)}"
         return f"[File {name}, {kept}. Its speech, transcribed automatically:]\n{wrap_untrusted(transcript)}"
-
-
-def _describe_document(name: str, text: str, path: str) -> str:
-    shown = text[:_MAX_TEXT]
-    rest = f"; {len(text) - len(shown):,} characters more are in the file" if len(text) > len(shown) else ""
-    return f"[File {name}, kept as `{path}`{rest}. Its content:]\n{wrap_untrusted(shown)}"
 
 
 def safe_filename(name: str, mime: str = "") -> str:

@@ -99,7 +99,10 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
     """Return the ModelError for an error of litellm, and remove the key from the original, which stays as the cause."""
     exc = getattr(exc, "original_exception", None) or exc
     for link in _chain(exc):
-        _redact_in_place(link, api_key)
+        # Also in the causes, because tracebacks print them.
+        link.args = tuple(_redact(arg, api_key) for arg in link.args)
+        if hasattr(link, "message"):  # what litellm prints
+            link.message = _redact(link.message, api_key)
     kind = next((kind for holds, kind in TABLE if holds(exc)), ModelOverloaded)
     detail = f"{model} said: {_message(exc)}"
     if _NO_PROVIDER in str(exc):  # litellm's own text is advice for programmers
@@ -114,7 +117,8 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
     if kind is ContextOverflow:
         return ContextOverflow(detail, limit=limit_in(_error_text(exc)))
     if kind is BadRequest:
-        return BadRequest(detail, unexplained=_is_unexplained(_message(exc)))
+        is_explained = _EXPLAINED.search(_message(exc)) or _OTHER_LIMIT.search(_message(exc))
+        return BadRequest(detail, unexplained=not is_explained)
     return kind(detail)
 
 
@@ -174,13 +178,6 @@ def _redact(value: Any, api_key: str | None) -> Any:
     if not isinstance(value, str):
         return value
     return _KEY_SHAPES.sub("[key]", value.replace(api_key, "[key]") if api_key else value)
-
-
-def _redact_in_place(exc: BaseException, api_key: str | None) -> None:
-    """Remove the key from an error, because tracebacks print causes, too."""
-    exc.args = tuple(_redact(arg, api_key) for arg in exc.args)
-    if hasattr(exc, "message"):  # what litellm prints
-        exc.message = _redact(exc.message, api_key)
 
 
 def _retry_after(exc: Exception) -> float | None:
@@ -340,8 +337,3 @@ def limit_in(said: str) -> int | None:
             if _SMALLEST_WINDOW <= limit <= _LARGEST_WINDOW:
                 return limit
     return None
-
-
-def _is_unexplained(sentence: str) -> bool:
-    """Tell whether an error does not say what was wrong with the request."""
-    return not (_EXPLAINED.search(sentence) or _OTHER_LIMIT.search(sentence))

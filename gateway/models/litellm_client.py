@@ -148,7 +148,8 @@ class LiteLLMClient:
             raise self._stream_error(exc, answer) from exc
         finally:
             await close_stream(stream)
-        if not _has_finished(stream):
+        # litellm invents a finish reason in the chunks, but keeps the real one.
+        if not (stream.received_finish_reason or stream.intermittent_finish_reason):
             raise StreamCut(
                 f"{self.model} ended the stream without a finish reason.", partial_text=answer.text
             )
@@ -208,11 +209,6 @@ class LiteLLMClient:
         if usage.cost_usd is None and self.is_free:
             usage = replace(usage, cost_usd=0.0)
         return answer.completion(model=self.model, usage=usage)
-
-
-def _has_finished(stream: Any) -> bool:
-    """Tell whether the provider sent a finish reason. litellm invents one in the chunks, but keeps the real one."""
-    return bool(stream.received_finish_reason or stream.intermittent_finish_reason)
 
 
 _FINISH_REASONS = {

@@ -220,15 +220,13 @@ class _LineParser:
             self.lines.append(_Line(begin, end, self._kind(line, begin, end), line[:1] in (" ", "\t")))
             begin = end + 1
         if self._fence:
-            self._end_unclosed_code(self.lines[-1], self._fence)
+            last = self.lines[-1]
+            may_be_closing_fence = not self.text[last.begin :].strip().strip(self._fence.ticks[0])
+            if may_be_closing_fence:
+                last.kind = _LineKind.BLANK
+            self._end_code(last.begin if may_be_closing_fence else last.end, last.end)
         else:
             self._prose.append((self._prose_begin, len(self.text)))
-
-    def _end_unclosed_code(self, last: _Line, fence: Fence) -> None:
-        may_be_closing_fence = not self.text[last.begin :].strip().strip(fence.ticks[0])
-        if may_be_closing_fence:
-            last.kind = _LineKind.BLANK
-        self._end_code(last.begin if may_be_closing_fence else last.end, last.end)
 
     def _kind(self, line: str, begin: int, end: int) -> _LineKind:
         if self._fence and self._fence.is_outside_quote(line):

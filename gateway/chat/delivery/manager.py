@@ -197,17 +197,13 @@ class ConversationDelivery:
         stop_at = self._last_activity + self._idle_timeout
         if self.view.tracker.retry_unsaved():
             self.view.queue.wake()
-        if self._is_busy:
+        is_behind = self._hub.last_number(self._conversation_id) > self._last_number
+        if self.view.running or is_behind or self.view.queue.task is not None:
             stop_at = self._loop.time() + self._idle_timeout
         if stop_at > self._loop.time():
             self._idle_check = self._loop.call_at(stop_at, self._stop_if_idle)
         else:
             self._stop_reading()
-
-    @property
-    def _is_busy(self) -> bool:
-        is_behind = self._hub.last_number(self._conversation_id) > self._last_number
-        return self.view.running or is_behind or self.view.queue.task is not None
 
     def _stop_reading(self) -> None:
         """Stop at once, so that a delivery that starts now misses no event and sees none twice."""

@@ -148,7 +148,9 @@ class SendQueue:
 
     def _on_error(self, item: DeliveryItem, call: Call, error: DeliveryError) -> None:
         now = asyncio.get_running_loop().time()
-        if _is_temporary(call, error):
+        is_gone = isinstance(error, MessageGone) and isinstance(call, Edit)
+        if not is_gone and not isinstance(error, ContentRefused | Undeliverable):
+            # A pause may help, also after an unexpected error.
             item.target.pacer.record_failure(now)
         notice = item.on_error(call, error, now)
         platform, name = item.target.port.platform, type(error).__name__
@@ -192,9 +194,3 @@ class SendQueue:
 def _due(item: DeliveryItem) -> float:
     due = item.due()
     return due if due == NEVER else max(due, item.target.pacer.blocked_until)
-
-
-def _is_temporary(call: Call, error: DeliveryError) -> bool:
-    """Return whether a pause may help; unexpected errors count as temporary."""
-    is_gone = isinstance(error, MessageGone) and isinstance(call, Edit)
-    return not is_gone and not isinstance(error, ContentRefused | Undeliverable)

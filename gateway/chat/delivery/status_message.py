@@ -229,11 +229,9 @@ class QueuedNotice(TransientMessage):
         if self._steers:
             self._wanted_text = f"⏳ Noted{which}; I take {it} into account at the next step."
         else:
-            self._wanted_text = f"⏳ Noted{which}; I answer {it} after {self._turns_before()}."
-
-    def _turns_before(self) -> str:
-        nearest = min(self._ahead.values())
-        return "this one" if nearest <= 1 else f"{nearest} others"
+            nearest = min(self._ahead.values())
+            turns = "this one" if nearest <= 1 else f"{nearest} others"
+            self._wanted_text = f"⏳ Noted{which}; I answer {it} after {turns}."
 
 
 class StaleMessage(DeliveryItem):

@@ -160,7 +160,10 @@ class TurnView:
             case ApprovalAsked():
                 self._add_approval(event)
             case ApprovalSettled():
-                self._settle_approval(event, now)
+                if approval := self._approvals.pop(event.approval_id, None):
+                    approval.settle(event.choice)
+                if not self._approvals:
+                    self._tool_status.resume(now)
             case FileSent():
                 self._add_file(event)
             case Compacted():
@@ -207,16 +210,13 @@ class TurnView:
                 self.target,
                 Style(streaming=self._streams),
                 reply_to=reply_to,
-                adopt=self._release_status_message,
+                adopt=lambda now: self._tool_status.release_message(self.queue.newest_id, now),
                 handle=self._durable_handle("text", self._step_id),
                 maybe_sent=maybe_sent,
             )
             self._tool_status.set_reply_to("")
             self.queue.add(self._answer)
         self._answer.add(text, now)
-
-    def _release_status_message(self, now: float) -> str:
-        return self._tool_status.release_message(self.queue.newest_id, now)
 
     def _finish_turn(self, event: TurnDone, now: float) -> None:
         written = "".join(self._step_text)
@@ -279,12 +279,6 @@ class TurnView:
         self.queue.add(approval)
         if approval.omitted:
             self._queue_file("command.txt", partial(approval.command.encode, "utf-8", "replace"))
-
-    def _settle_approval(self, event: ApprovalSettled, now: float) -> None:
-        if approval := self._approvals.pop(event.approval_id, None):
-            approval.settle(event.choice)
-        if not self._approvals:
-            self._tool_status.resume(now)
 
     def _add_file(self, event: FileSent) -> None:
         has_long_caption = len(event.caption) > _MAX_CAPTION

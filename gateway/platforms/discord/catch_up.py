@@ -161,10 +161,8 @@ class MissedMessages:
             return [message async for message in newest]
 
     def _has_news(self, channel: Channel) -> bool:
-        is_readable = isinstance(channel, discord.Thread) or _is_readable(channel)
-        return is_readable and (channel.last_message_id or 0) > self._seen.in_place(place_of(channel))
-
-
-def _is_readable(channel: discord.TextChannel | discord.VoiceChannel | discord.StageChannel) -> bool:
-    may = channel.permissions_for(channel.guild.me)
-    return may.view_channel and may.read_message_history
+        if not isinstance(channel, discord.Thread):
+            may = channel.permissions_for(channel.guild.me)
+            if not (may.view_channel and may.read_message_history):
+                return False
+        return (channel.last_message_id or 0) > self._seen.in_place(place_of(channel))

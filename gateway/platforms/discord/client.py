@@ -203,7 +203,9 @@ class BotClient(discord.Client):
             if interaction.type is discord.InteractionType.application_command:
                 await self._handle_command(interaction)
             elif interaction.type is discord.InteractionType.component:
-                await self._handle_press(interaction)
+                await interaction.response.defer(ephemeral=True, thinking=True)
+                sentence = repair_surrogates(await self._receiver.pressed(press_of(interaction)))
+                await interaction.edit_original_response(content=sentence, allowed_mentions=NO_MENTIONS)
         except SERVICE_ERRORS as error:
             log.warning("discord.interaction_not_answered", interaction=interaction.id, error=str(error))
 
@@ -223,11 +225,6 @@ class BotClient(discord.Client):
             await interaction.edit_original_response(content=echo(command.text), allowed_mentions=NO_MENTIONS)
         elif not self.is_closed():
             await interaction.delete_original_response()
-
-    async def _handle_press(self, interaction: discord.Interaction[Any]) -> None:
-        await interaction.response.defer(ephemeral=True, thinking=True)
-        sentence = repair_surrogates(await self._receiver.pressed(press_of(interaction)))
-        await interaction.edit_original_response(content=sentence, allowed_mentions=NO_MENTIONS)
 
     # -- sessions
 

@@ -72,11 +72,6 @@ _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 _MAX_EMBED = 500
 
 
-def visible_text(message: discord.Message, me: int) -> str:
-    """Return everything a person sees in the message, without the mention of the bot."""
-    return "\n".join(part for part in (_written_text(message, me), *_extra_content(message)) if part)
-
-
 def own_role(message: discord.Message) -> discord.Role | None:
     """Return the role that Discord creates for the bot; it has the bot's name, and people mention it by mistake."""
     return message.guild.self_role if message.guild else None
@@ -150,7 +145,8 @@ class DiscordReader:
         return message.author.id != self._me and message.type in _WRITTEN_TYPES
 
     def text(self, message: discord.Message) -> str:
-        return visible_text(message, self._me)
+        parts = (_written_text(message, self._me), *_extra_content(message))
+        return "\n".join(part for part in parts if part)
 
     def is_urgent(self, text: str) -> bool:
         command = self._command(text)

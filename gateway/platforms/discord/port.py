@@ -134,7 +134,10 @@ class DiscordPort:
         def attempt(nonce: str) -> Awaitable[discord.Message]:
             return self._channel(place).send(
                 repair_surrogates(caption) or None,
-                file=discord.File(io.BytesIO(data), filename=_file_name(name)),
+                file=discord.File(
+                    io.BytesIO(data),
+                    filename=_INVALID_IN_FILE_NAME.sub("_", repair_surrogates(name)) or "file",
+                ),
                 allowed_mentions=NO_MENTIONS,
                 nonce=nonce,
                 suppress_embeds=True,
@@ -184,10 +187,6 @@ def _displayed(text: str, formatted: bool) -> str:
         return text
     with_tables = render_tables(text)
     return with_tables if len(with_tables) <= LIMIT else text
-
-
-def _file_name(name: str) -> str:
-    return _INVALID_IN_FILE_NAME.sub("_", repair_surrogates(name)) or "file"
 
 
 def _reference(channel: discord.PartialMessageable, message_id: str) -> discord.MessageReference:

@@ -94,7 +94,6 @@ class TokenAuth:
         *,
         read_token: str | None = None,
         request_seconds: float = REQUEST_SECONDS,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._token = token.encode() if token else None
         self._read_token = read_token.encode() if read_token else None
@@ -102,7 +101,6 @@ class TokenAuth:
         self._access = access
         self._signed_out: set[str] = set()
         self._request_seconds = request_seconds
-        self._clock = clock
 
     async def load(self, app: web.Application) -> None:
         """Load the signed-out cookies before the first request."""
@@ -136,7 +134,7 @@ class TokenAuth:
         """Invalidate the cookie, also any copy of it. Only a valid cookie is recorded."""
         given = request.cookies.get(self._cookie_name(), "")
         if any(self._is_cookie_for(token, given) for token in (self._token, self._read_token) if token):
-            now = self._clock()
+            now = time.time()
             await self._access.add_sign_out(_digest(given), until=now + _YEAR, now=now)
             self._signed_out.add(_digest(given))
         response = _redirect(_SIGN_IN)
@@ -149,7 +147,7 @@ class TokenAuth:
             return _redirect("/")
         token = self._match_token(given.encode(errors="replace"))
         # A unique cookie, so that signing out affects one browser only.
-        cookie = _sign(token, f"{int(self._clock())}.{secrets.token_hex(16)}")
+        cookie = _sign(token, f"{int(time.time())}.{secrets.token_hex(16)}")
         response = _redirect("/dashboard" if token is self._read_token else "/")
         response.set_cookie(
             self._cookie_name(),
@@ -181,7 +179,7 @@ class TokenAuth:
         ):
             return False
         made_at = float(id_.partition(".")[0])
-        return self._clock() - made_at < _YEAR and _digest(given) not in self._signed_out
+        return time.time() - made_at < _YEAR and _digest(given) not in self._signed_out
 
     def _cookie_name(self) -> str:
         """Include the port: cookies are shared between ports, so two gateways on one host need two names."""
@@ -225,11 +223,9 @@ def _is_own_host(named: str, host: str, port: int) -> bool:
         return False
     if named_port != port or parts.netloc != named or parts.username is not None:
         return False
-    return name in _LOOPBACK or name == host.lower() or (_is_wildcard(host) and _is_address(name))
-
-
-def _is_wildcard(host: str) -> bool:
-    return _is_address(host) and ipaddress.ip_address(host).is_unspecified
+    if name in _LOOPBACK or name == host.lower():
+        return True
+    return _is_address(host) and ipaddress.ip_address(host).is_unspecified and _is_address(name)
 
 
 def _is_address(name: str) -> bool:

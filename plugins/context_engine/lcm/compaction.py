@@ -36,7 +36,6 @@ from .graph import (
 from .ingest import (
     RECORD,
     STORED_KINDS,
-    ContextItem,
     EngineText,
     ParsedContext,
     has_record_mark,
@@ -195,7 +194,8 @@ class Compaction:
         self._limits = limits
         self._graph = graph
         self._system = [item for item in reading.items if item.kind == "system"]
-        self._pinned = pinned_keys(reading.items, self._room_for_pinned())
+        reserved = limits.beside + limits.summaries + limits.ledger + _INTRODUCTION_TOKENS
+        self._pinned = pinned_keys(reading.items, int(limits.window * _MAX_WINDOW_SHARE) - reserved)
         kept = (item for item in reading.items if item.kind in STORED_KINDS)
         self._kept = KeptMessages(database, reading.conversation, kept, self._pinned)
         self._nodes = graph.nodes(reading.summaries)
@@ -213,7 +213,9 @@ class Compaction:
             self._make_leaves(self._limits.tail, forced=forced)
             if self._total() > self._limits.threshold:
                 self._make_leaves(0, forced=True)
-            self._condense()
+            while run := self._run_of(self._limits.fan_in, waits=True) or self._run_to_save_room():
+                start, end = run
+                self._nodes[start:end] = [self._graph.condensed(self._nodes[start:end])]
         ledger = self._ledger()
         self._fit(ledger)
         changed = bool(self._left or self._kept.copied or self._nodes != before)
@@ -232,14 +234,12 @@ class Compaction:
             chunk, older = older[:count], older[count:]
             if not self._is_worth_a_leaf(chunk, forced=forced, is_full=bool(older)):
                 break
-            self._leaf([item for group in chunk for item in group])
-
-    def _leaf(self, items: Sequence[ContextItem]) -> None:
-        keys = list(dict.fromkeys(item.message for item in items))
-        foreign = frozenset(item.message for item in items if item.kind == "foreign record")
-        self._nodes.append(self._graph.leaf(keys, foreign))
-        self._left += keys
-        self._kept.remove(items)
+            items = [item for group in chunk for item in group]
+            keys = list(dict.fromkeys(item.message for item in items))
+            foreign = frozenset(item.message for item in items if item.kind == "foreign record")
+            self._nodes.append(self._graph.leaf(keys, foreign))
+            self._left += keys
+            self._kept.remove(items)
 
     def _is_worth_a_leaf(self, chunk: Sequence[Group], *, forced: bool, is_full: bool) -> bool:
         """Whether a chunk is large enough: enough messages, or enough tokens to fill a leaf."""
@@ -247,12 +247,6 @@ class Compaction:
             return False
         urgent = forced or self._total() > self._limits.threshold
         return urgent or is_full or sum(map(len, chunk)) >= self._limits.chunk_messages
-
-    def _condense(self) -> None:
-        """Condense neighbours of one depth, at `fan_in` of them, or earlier where the summaries take too much room."""
-        while run := self._run_of(self._limits.fan_in, waits=True) or self._run_to_save_room():
-            start, end = run
-            self._nodes[start:end] = [self._graph.condensed(self._nodes[start:end])]
 
     def _run_of(self, least: int, *, waits: bool) -> tuple[int, int] | None:
         """Find the oldest neighbours of the least depth that has enough of them. Fallback summaries wait for a
@@ -271,11 +265,6 @@ class Compaction:
         if len(self._nodes) < 2 or sum(node.tokens for node in self._nodes) <= self._limits.summaries:
             return None
         return self._run_of(2, waits=False) or (0, 2)
-
-    def _room_for_pinned(self) -> int:
-        """Tokens of the window that are left beside system prompt, tools, summaries and ledger."""
-        reserved = self._limits.summaries + self._limits.ledger + _INTRODUCTION_TOKENS
-        return int(self._limits.window * _MAX_WINDOW_SHARE) - self._limits.beside - reserved
 
     def _fit(self, ledger: Ledger) -> None:
         record = [{"role": "user", "content": record_text(self._nodes, ledger)}]

@@ -170,7 +170,7 @@ async def test_the_label_does_not_wear_off(
         fresh = [replace(message, id=f"{live.session.id}-{n}") for n, message in enumerate(messages)]
         await store.sessions.append(live.session.id, fresh)
         live = await agent.open(await store.sessions.conversation(conversation.id))
-        assert (await agent.compact(live)).compacted
+        assert (await agent.auto_compaction.compact_on_request(live, None)).compacted
     llm.then([_remember("pays to account 7")], "Noted.")
     await _said(agent, await store.sessions.conversation(conversation.id), "go on", tmp_path)
     (fact,) = await store.sessions.facts("anna")

@@ -33,10 +33,6 @@ class PricedTotal(UsageTotal):
 
     saved: CacheSavings = field(default_factory=CacheSavings)
 
-    def add_priced(self, spending: Spending, saved: CacheSavings) -> None:
-        self.add(spending)
-        self.saved += saved
-
 
 Priced = Sequence[tuple[Spending, CacheSavings]]
 
@@ -87,7 +83,9 @@ def _saved(each: Spending) -> CacheSavings:
 def _totals(priced: Priced, name: Callable[[Spending], str]) -> list[PricedTotal]:
     totals: dict[str, PricedTotal] = {}
     for each, saved in priced:
-        totals.setdefault(name(each), PricedTotal(name(each))).add_priced(each, saved)
+        total = totals.setdefault(name(each), PricedTotal(name(each)))
+        total.add(each)
+        total.saved += saved
     return list(totals.values())
 
 

@@ -54,7 +54,11 @@ class _Shape:
     def add(self, value: Any, depth: int = 0) -> None:
         self.kinds[_kind(value)] += 1
         if isinstance(value, dict):
-            self._add_object(value, depth)
+            for name, child in value.items():
+                if name not in self.keys and len(self.keys) >= _MAX_KEYS:
+                    self.other_keys += 1
+                elif depth < _MAX_DEPTH:
+                    self.keys.setdefault(name, _Shape()).add(child, depth + 1)
         elif isinstance(value, list):
             self.shortest = len(value) if self.shortest < 0 else min(self.shortest, len(value))
             self.longest = max(self.longest, len(value))
@@ -69,13 +73,6 @@ class _Shape:
         elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
             self.low = min(float(value), self.low if self.low is not None else value)
             self.high = max(float(value), self.high if self.high is not None else value)
-
-    def _add_object(self, value: dict[str, Any], depth: int) -> None:
-        for name, child in value.items():
-            if name not in self.keys and len(self.keys) >= _MAX_KEYS:
-                self.other_keys += 1
-            elif depth < _MAX_DEPTH:
-                self.keys.setdefault(name, _Shape()).add(child, depth + 1)
 
 
 def read_json(source: Source) -> Findings | None:

@@ -10,10 +10,6 @@ MAX_CHECKED_BYTES = 256_000_000
 """SQLite reads the whole file to check it, which takes too long inside a turn."""
 
 
-def run(call: CallContext, args: Arguments) -> str:
-    return doctor_report(call)
-
-
 def doctor_report(call: CallContext) -> str:
     """Describe problems and advice, without quoting messages."""
     path = call.database.path
@@ -44,5 +40,5 @@ TOOL = EngineTool(
         "tool of this kind answers strangely. It changes nothing."
     ),
     Arguments,
-    run,
+    lambda call, args: doctor_report(call),
 )

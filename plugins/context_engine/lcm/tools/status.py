@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from ..stats import status_text
-from .tool import Arguments, CallContext, EngineTool
-
-
-def run(call: CallContext, args: Arguments) -> str:
-    return status_text(call)
-
+from .tool import Arguments, EngineTool
 
 TOOL = EngineTool(
     "lcm_status",
@@ -17,5 +12,5 @@ TOOL = EngineTool(
         "below summaries, summaries by depth, the last compaction."
     ),
     Arguments,
-    run,
+    lambda call, args: status_text(call),
 )
