@@ -20,7 +20,7 @@ from agent.sandbox.process import Finished, run_process
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 _MEGABYTE = 1 << 20
-_OTHERWISE = "or, if commands may do whatever Hermes itself may, set `tools.sandbox.mode: off`"
+_OTHERWISE = "or, if commands may do everything that Hermes may, set `tools.sandbox.mode: off`"
 
 
 @dataclass(frozen=True, slots=True)

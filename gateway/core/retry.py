@@ -83,7 +83,7 @@ class Suspects:
 
     @asynccontextmanager
     async def isolated(self, message_id: str) -> AsyncIterator[None]:
-        """Delay a suspect, then hold up all other suspects until it ends. Does nothing for any other message."""
+        """Delay a suspect, then block all other suspects until it ends. Does nothing for any other message."""
         deaths = self._deaths.pop(message_id, 0)
         if not deaths:
             yield

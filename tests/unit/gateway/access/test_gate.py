@@ -31,7 +31,7 @@ async def approve(people: Access, author: Author, platform: str = "telegram") ->
 
 
 async def test_a_bot_without_settings_talks_to_nobody(people: Access) -> None:
-    """An unknown person may at most ask to be let in; in a group, nobody may."""
+    """A stranger may at most ask for access; in a group not even that."""
     fresh = gate(people)
     assert await fresh.verdict(ADA, DIRECT) == "stranger"
     assert await fresh.verdict(ADA, OPEN_GROUP) == "no"
@@ -51,7 +51,7 @@ async def test_allowed_users_and_admins_may_talk(people: Access) -> None:
 
 
 async def test_a_name_opens_nothing(people: Access) -> None:
-    """The name of somebody who is allowed, now carried by another account."""
+    """An allowed person's name on another account."""
     configured = gate(people, allowed_users=(1001,), admins=(1001,))
     await approve(people, BOB)
     assert await configured.verdict(Author("9999", "Ada"), DIRECT) == "stranger"
@@ -60,7 +60,7 @@ async def test_a_name_opens_nothing(people: Access) -> None:
 
 
 async def test_the_chat_of_an_allowed_person_opens_nothing(people: Access) -> None:
-    """Who acts is judged, not where: a press or an edit by somebody else in Ada's chat is a stranger's."""
+    """The gate checks the person, not the place: another person's press or edit in Ada's chat is a stranger's."""
     assert await gate(people, allowed_users=(1001,)).verdict(CYD, DIRECT) == "stranger"
 
 
@@ -95,7 +95,7 @@ async def test_ids_with_letters(people: Access) -> None:
 
 
 async def test_bots_never(people: Access) -> None:
-    """Two bots would talk to each other for ever, whoever allows them."""
+    """Two bots would talk to each other for ever, so no setting allows it."""
     configured = gate(people, allowed_users=(1001,), allowed_groups=(-500,))
     robot = Author("1001", "Ada", is_bot=True)
     assert await configured.verdict(robot, DIRECT) == "no"
@@ -118,7 +118,7 @@ async def test_bots_never(people: Access) -> None:
     ],
 )
 async def test_groups(people: Access, members: str, author: Author, place: Place, verdict: str) -> None:
-    """The group must be listed, whoever writes; its topics and channels come with it."""
+    """The group must be listed for every author; its topics and channels come with it."""
     configured = gate(
         people, group_members=members, allowed_users=(1001,), admins=(1002,), allowed_groups=(-500,)
     )
@@ -157,7 +157,7 @@ async def test_digits_in_the_file_are_the_ids_of_the_service(people: Access) -> 
 
 
 async def test_numbers_beyond_what_a_float_can_tell_apart(people: Access) -> None:
-    """Discord's have 19 digits; one off is somebody else."""
+    """Discord ids have 19 digits; one digit off is another person."""
     configured = gate(people, allowed_users=(1234567890123456789,))
     assert await configured.verdict(Author("1234567890123456789", "Ada"), DIRECT) == "yes"
     assert await configured.verdict(Author("1234567890123456788", "Eve"), DIRECT) == "stranger"

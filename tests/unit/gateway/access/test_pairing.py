@@ -32,7 +32,7 @@ async def guess_wrong(pairing: Pairing, times: int) -> None:
 
 
 async def test_a_code_is_short_and_readable(pairing: Pairing, clock: Clock) -> None:
-    """Eight characters that nobody mixes up, good for an hour, and not in a log by accident."""
+    """Eight unambiguous characters, valid for an hour, and hidden in logs."""
     code = await asked(pairing)
     assert len(code.code) == 8
     assert set(code.code) <= set(ALPHABET)
@@ -51,7 +51,7 @@ async def test_the_owner_sees_who_asks(pairing: Pairing, clock: Clock) -> None:
 
 
 async def test_the_same_code_while_it_is_valid(pairing: Pairing, clock: Clock) -> None:
-    """Whoever writes ten messages has one code, and the bot can tell that it said it before."""
+    """Ten messages of one person give one code, and the bot knows that it has sent it."""
     first = await asked(pairing)
     clock.pass_minutes(59)
     again = await asked(pairing)
@@ -146,7 +146,7 @@ async def test_after_a_restart_a_new_code_takes_the_place_of_the_old(people: Acc
 
 
 async def test_after_a_restart_one_of_a_crowd_still_gets_a_code(people: Access, clock: Clock) -> None:
-    """Their new code takes the place of their own, so the crowd does not grow and nobody else loses a code."""
+    """A new code replaces only the person's own code."""
     crowd = [Author(str(number), "one of many") for number in range(1, ASKING.pending + 1)]
     for author in crowd:
         await asked(Pairing(people, clock=clock), author)
@@ -163,7 +163,7 @@ async def test_restarts_do_not_reset_the_count(people: Access, clock: Clock) -> 
 
 
 async def test_no_code_is_on_the_disk(pairing: Pairing, database: Path) -> None:
-    """Whoever reads the database cannot let themselves in."""
+    """A reader of the database cannot get access."""
     code = await asked(pairing)
     stored = await asyncio.to_thread(
         lambda: b"".join(file.read_bytes() for file in database.parent.iterdir())
@@ -202,7 +202,7 @@ async def test_however_a_code_is_typed(pairing: Pairing, typed: str, lower: bool
 
 
 async def test_a_code_expires(pairing: Pairing, clock: Clock) -> None:
-    """After an hour it is as good as unknown, and nobody is pending."""
+    """After an hour the code is unknown, and no request is pending."""
     code = await asked(pairing)
     clock.pass_minutes(60)
     assert await pairing.approve(code.code, by="test") is None
@@ -212,7 +212,7 @@ async def test_a_code_expires(pairing: Pairing, clock: Clock) -> None:
 
 
 async def test_a_code_works_once(pairing: Pairing) -> None:
-    """After a revocation, the old code does not let anybody in again."""
+    """After a revocation, the old code gives no access."""
     code = (await asked(pairing)).code
     assert await pairing.approve(code, by="test")
     assert await pairing.revoke("telegram", "1001")
@@ -274,7 +274,7 @@ async def test_four_wrong_codes_do_not(pairing: Pairing) -> None:
 
 
 async def test_a_right_code_does_not_forgive_wrong_ones(pairing: Pairing) -> None:
-    """Else somebody with a friend's code could guess on for ever."""
+    """Otherwise a person with a friend's code could guess for ever."""
     code = (await asked(pairing)).code
     await guess_wrong(pairing, 4)
     await pairing.approve(code, by="test")
@@ -284,7 +284,7 @@ async def test_a_right_code_does_not_forgive_wrong_ones(pairing: Pairing) -> Non
 
 
 async def test_wrong_codes_far_apart_do_not_lock(pairing: Pairing, clock: Clock) -> None:
-    """One every three minutes is no attack: five of them take longer than ten minutes."""
+    """One guess every three minutes is not an attack: five take longer than ten minutes."""
     for _ in range(12):
         await guess_wrong(pairing, 1)
         clock.pass_minutes(3)
@@ -302,7 +302,7 @@ async def test_the_window_slides(pairing: Pairing, clock: Clock) -> None:
 
 
 async def test_trying_on_does_not_prolong_the_lock(pairing: Pairing, clock: Clock) -> None:
-    """The owner is not shut out for longer than ten minutes, however stubborn somebody is."""
+    """The owner is locked out for at most ten minutes."""
     await guess_wrong(pairing, 5)
     for _ in range(9):
         clock.pass_minutes(1)
@@ -349,7 +349,7 @@ async def test_a_code_is_approved_by_one_of_two(two_processes: tuple[Pairing, Pa
 
 
 async def test_many_approvals_from_two_processes(two_processes: tuple[Pairing, Pairing]) -> None:
-    """None is lost, and nobody finds the database locked."""
+    """No request is lost, and no process finds the database locked."""
     gateway, command_line = two_processes
     codes = [(await asked(gateway, Author(str(number), "Ada"))).code for number in range(1, 21)]
     results = await asyncio.gather(
@@ -387,7 +387,7 @@ async def test_a_code_does_not_last_as_long_as_the_clock_was_wrong(pairing: Pair
     """It is good for its hour, and whoever asked often may ask again after a day, not after a year."""
     code = await asked(pairing)
     clock.pass_minutes(-365 * 24 * 60)
-    assert await pairing.approve(WRONG[0], by="test") is None  # whatever happens next, the clock is noticed
+    assert await pairing.approve(WRONG[0], by="test") is None  # the change of the clock is noticed either way
     clock.pass_minutes(61)
     assert await pairing.approve(code.code, by="test") is None
     for _ in range(2):

@@ -67,7 +67,7 @@ def in_zone() -> Iterator[Callable[[str], None]]:
 
 
 async def test_without_caps_nothing_is_asked_of_the_store(books: SpendingRecords) -> None:
-    """A budget that nobody has set costs nothing."""
+    """An unset budget costs nothing."""
     store = books.store
     budget = DailyBudget(LimitsConfig(), store.sessions, clock=time.time)
     await books.spend(ANNA, 1_000_000.0)
@@ -91,7 +91,7 @@ async def test_a_person_at_their_cap_is_refused_and_others_are_not(books: Spendi
 
 
 async def test_everybody_together_has_a_cap_as_well(books: SpendingRecords) -> None:
-    """What nobody in particular has spent counts there, too."""
+    """Spending without a person counts there, too."""
     budget = books.budget(daily_usd_per_person=1.0, daily_usd_total=1.5)
     await books.spend(ANNA, 0.6)
     await books.spend(BOB, 0.6)
@@ -104,7 +104,7 @@ async def test_everybody_together_has_a_cap_as_well(books: SpendingRecords) -> N
 
 
 async def test_it_is_free_again_at_midnight(books: SpendingRecords) -> None:
-    """By the clock of the machine, whatever hour it is now."""
+    """By the clock of the machine, at any hour."""
     budget = books.budget(daily_usd_per_person=1.0)
     await books.spend(ANNA, 2.0)
     left = Day.of(time.time()).end - time.time()
@@ -117,7 +117,7 @@ async def test_it_is_free_again_at_midnight(books: SpendingRecords) -> None:
 
 
 async def test_an_unknown_price_is_assumed(books: SpendingRecords) -> None:
-    """Otherwise a model that nobody knows would have no cap at all."""
+    """Otherwise a model without a price would have no cap."""
     budget = books.budget(daily_usd_per_person=1.0, unknown_price=10.0)
     await books.spend(ANNA, 0.50)
     await books.spend(ANNA, None, tokens=30_000)

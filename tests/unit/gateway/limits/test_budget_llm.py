@@ -1,4 +1,4 @@
-"""A model that is asked only while there is money: nothing gets past it, and whoever asks is known."""
+"""The budget guard: it checks every model call, with the name of the spender."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def _streamed(llm: RetryingLLM) -> str:
 
 
 async def test_it_is_asked_before_every_call() -> None:
-    """However the call is made, and with the name of whoever makes it."""
+    """For every kind of call, with the name of the spender."""
     budget, inner = (
         RecordingBudget(),
         ScriptedLLM(["One.", Completion("Two.", usage=Usage(1, 1, cost_usd=0.5), model="m")]),
@@ -76,7 +76,7 @@ async def test_it_is_otherwise_the_model_itself() -> None:
 
 
 async def test_what_is_stopped_is_noted_with_an_estimate() -> None:
-    """By closing the stream, or by cancelling whoever waits for it."""
+    """By closing the stream, or by cancelling the waiting task."""
     budget, gate = RecordingBudget(), asyncio.Event()
     llm = budgeted(ScriptedLLM([["Slowly ", gate]] * 3), budget)
     with spending_for("ada"):

@@ -58,7 +58,7 @@ async def test_others_go_on_until_everybody_has_spent_too_much(tmp_path: Path) -
 
 
 async def test_in_a_group_the_one_who_asks_pays(tmp_path: Path) -> None:
-    """The conversation is everybody's, the cap is not."""
+    """The conversation is shared, the cap is per person."""
     async with open_budget(tmp_path, costs(1.5), costs(0.1), daily_usd_per_person=1.0) as harness:
         await harness.say("dear", ANNA, GROUP)
         assert isinstance((await harness.say("more", ANNA, GROUP))[-1], TurnFailed)
@@ -67,7 +67,7 @@ async def test_in_a_group_the_one_who_asks_pays(tmp_path: Path) -> None:
 
 
 async def test_a_turn_that_cannot_be_paid_compacts_nothing(tmp_path: Path) -> None:
-    """A summary that nobody may pay for is not replaced by a poor one: the session stays as it is."""
+    """A summary without budget is not replaced by a poor one: the session stays unchanged."""
     async with open_budget(tmp_path, daily_usd_per_person=1.0) as harness:
         await _talk(harness, 12)
         harness.llm.then(costs(1.0, tokens=2_100))
@@ -119,7 +119,7 @@ async def test_a_summary_of_many_pieces_stops_when_the_money_is_gone(tmp_path: P
 
 
 async def test_facts_are_not_noted_on_credit(tmp_path: Path) -> None:
-    """The look before a compaction is a call as well; without money it is left out, and the summary stands."""
+    """The memory flush before a compaction is a call too; without budget it is skipped, and the summary is kept."""
     async with open_budget(tmp_path, flush=True, daily_usd_per_person=1.0) as harness:
         await _talk(harness, 12)
         asked = len(harness.llm.requests)
@@ -150,7 +150,7 @@ async def test_trying_a_model_costs_money_too(tmp_path: Path) -> None:
 
 
 async def test_whoever_stops_in_time_pays_as_well(tmp_path: Path) -> None:
-    """The provider charges for what was asked and written; nobody reports it."""
+    """The provider charges for a cancelled call without reporting usage."""
     async with open_budget(tmp_path, daily_usd_per_person=0.02, unknown_price=10.0) as harness:
         gate = asyncio.Event()
         for number in range(20):
@@ -175,7 +175,7 @@ async def _speaks(harness: BudgetHarness, conversation_id: str, after: int) -> b
 
 
 async def test_commands_need_no_money(tmp_path: Path) -> None:
-    """Whoever has spent everything can still see it, and begin anew."""
+    """A person without budget can still see the usage and reset the session."""
     async with open_budget(tmp_path, costs(2.0), daily_usd_per_person=1.0) as harness:
         await harness.say("dear")
         for command in ("/usage", "/help", "/reset"):

@@ -27,7 +27,7 @@ async def test_how_often_people_may_write() -> None:
 
 
 async def test_other_settings_open_no_door() -> None:
-    """Whoever has to wait still has to when something else was changed."""
+    """A person who has to wait still has to after another setting changed."""
     limits = Limits(LimitsConfig(messages_per_minute=1), (await temporary_store()).sessions)
     assert limits.refusal(ADA) is None and limits.refusal(ADA) is not None
     limits.apply(LimitsConfig(messages_per_minute=1))

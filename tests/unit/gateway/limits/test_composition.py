@@ -1,4 +1,4 @@
-"""The real composition keeps to the limits: nobody reaches a model, or the mailbox, by another way."""
+"""The real composition enforces the limits on every way to a model or the queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASK = ChatRequest([{"role": "user", "content": "hi"}])
 
 @pytest.fixture(autouse=True)
 def nothing_blocks() -> None:
-    """Before anybody is served, files may be read."""
+    """Files may be read before the first request."""
 
 
 async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:

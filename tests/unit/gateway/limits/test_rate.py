@@ -126,7 +126,7 @@ def test_dates_in_whole_seconds_earn_nothing() -> None:
 
 
 def test_a_date_from_the_future_locks_nobody_out() -> None:
-    """A clock may be wrong, here or there; time goes on all the same."""
+    """Either clock may be wrong; time passes anyway."""
     clock = Clock()
     limit = RateLimit(30, clock=clock)
     limit.refusal("ada", 9e9)
@@ -161,7 +161,7 @@ def test_memory_is_bounded() -> None:
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(-50, 200) | st.none()), max_size=200))
 @pytest.mark.timeout(60)
 def test_never_more_than_the_bucket_and_its_refill(steps: list[tuple[float, float | None]]) -> None:
-    """Whatever the clocks say: what is taken fits the time that has passed by one of them."""
+    """Accepted messages always fit the time that passed by one of the clocks."""
     clock = Clock(0.0)
     limit = RateLimit(10, clock=clock)
     taken, latest, earliest = 0, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""The embedded model itself: real weights, a real server on loopback, no stand-ins; one for all of these tests."""
+"""The embedded model: real weights and a real loopback server, shared by these tests."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_what_it_cannot_read_is_left_out(llm: EmbeddedLLM) -> None:
 
 
 async def test_closing_a_stream_stops_the_generation(llm: EmbeddedLLM) -> None:
-    """One request runs at a time, so the next one would pay for the rest of an answer nobody wants."""
+    """One request runs at a time, so the next one would wait for the rest of an unwanted answer."""
     story, nothing = chat_request(LONG_STORY, max_tokens=160), chat_request(LONG_STORY, max_tokens=1)
     await llm.complete(nothing)
     began = time.process_time()
@@ -116,7 +116,7 @@ async def test_a_cancelled_request_frees_the_model(llm: EmbeddedLLM) -> None:
     running = asyncio.create_task(read_story())
     await begun.wait()
     waiting = asyncio.create_task(llm.complete(chat_request(LONG_STORY, max_tokens=1500)))
-    await asyncio.sleep(0)  # it now stands in line
+    await asyncio.sleep(0)  # it is now queued
     for task in (waiting, running):
         task.cancel()
     await asyncio.wait([running, waiting])

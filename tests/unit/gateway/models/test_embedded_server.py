@@ -53,7 +53,7 @@ async def test_two_clients_share_a_server() -> None:
 
 @pytest.mark.embedded
 async def test_the_port_is_private_and_goes_away() -> None:
-    """Others on this machine are turned away while it runs, and nobody answers after it is closed."""
+    """The server rejects other users of this machine, and is unreachable after it is closed."""
     server = EmbeddedServer(context_length=512)
     url = await server.start()
     async with aiohttp.ClientSession() as http:

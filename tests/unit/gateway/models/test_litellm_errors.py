@@ -181,7 +181,7 @@ async def test_a_dropped_stream_is_a_cut(route: Route) -> None:
 
 
 async def test_a_cut_inside_a_tool_call(route: Route) -> None:
-    """Half a call is no call: the stream counts as cut, with no text to keep."""
+    """Half a tool call is dropped: the stream counts as cut, without text."""
     route.server.cut(tool_calls=[Call("weather", {"city": "Oslo"})], after=1)
     error = await failure_of(route, ask(tools=True), streamed=True)
     assert isinstance(error, StreamCut)
@@ -268,5 +268,5 @@ async def test_closing_the_iterator_closes_the_request(route: Route) -> None:
     ],
 )
 def test_an_error_that_only_looks_like_json(text: str) -> None:
-    """Whatever a provider writes becomes one of our errors."""
+    """Every provider error becomes one of our errors."""
     assert isinstance(translate(ValueError(text), model="m"), ModelError)

@@ -31,7 +31,7 @@ async def told(llm: RetryingLLM, request: ChatRequest) -> tuple[str, Completion,
 
 
 async def test_bad_weather_before_the_answer(route: Route) -> None:
-    """Overloaded, dropped, rate limited: then it answers, and nobody was asked more often than needed."""
+    """Overloaded, dropped, rate limited: then it answers, without an unneeded request."""
     route.server.fail(529)
     route.server.drop()
     route.server.fail(429, retry_after=1)

@@ -148,7 +148,7 @@ async def test_a_fallback_of_the_same_provider_shares_address_and_key() -> None:
 
 
 async def test_a_fallback_of_another_provider_gets_neither() -> None:
-    """The main model's key is not shown to anybody else."""
+    """The main model's key is sent to no other address."""
     async with FakeOpenAI(models=["none"]) as main, FakeAnthropic(api_key="other-key") as other:
         spec = ModelSpec("first", base_url=main.base_url, api_key="test-key")
         fallback = ModelSpec("anthropic/claude-haiku-4-5", base_url=other.base_url, api_key="other-key")

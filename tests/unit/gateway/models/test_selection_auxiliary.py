@@ -62,7 +62,7 @@ async def test_it_is_asked_where_the_main_model_is(
     [
         ({"provider": "main"}, {}, None),
         ({"provider": "auto"}, {"base_url": LOCAL}, None),
-        # Whatever the name looks like: `main` is the main model's address.
+        # With any name, `main` means the main model's address.
         (
             {"provider": "main", "model": "anthropic/claude-haiku-4-5"},
             {"base_url": LOCAL, "api_key": "k"},

@@ -40,7 +40,7 @@ async def test_a_platform_that_cannot_take_messages(harness: MetricsHarness) -> 
 
 
 async def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
-    """Another program holds it: neither the file nor anything else is named. Once it lets go, all is well."""
+    """A lock held by another program: the answer names no file. Once it is released, all is well."""
     path = tmp_path / "state.db"
     async with metrics_harness(tmp_path, await SqliteStore.open(path)) as harness:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -63,7 +63,7 @@ async def test_what_is_stopping_takes_nothing_more(harness: MetricsHarness) -> N
 
 
 async def test_who_may_read_what(tmp_path: Path) -> None:
-    """With a token, the numbers are for those who have it; whether Hermes is ready is for everybody."""
+    """With a token, metrics need it; readiness does not."""
     async with metrics_harness(tmp_path, token=TOKEN) as harness:
         assert (await harness.get("/readyz"))[0] == 200
         status, told = await harness.get("/metrics")

@@ -40,7 +40,7 @@ async def test_a_turn_is_counted_with_its_times_and_tokens(harness: MetricsHarne
 
 
 async def test_every_way_out_has_its_name(harness: MetricsHarness) -> None:
-    """A command, a failure and a stop are no answers, and a command is no turn to be timed."""
+    """A command, a failure and a stop do not count as answers, and a command is not timed."""
     chat = await harness.open()
     await chat.ask("/reset")
     harness.script.will(RateLimited())
@@ -97,7 +97,7 @@ async def test_running_and_queued_messages(harness: MetricsHarness) -> None:
 
 
 async def test_a_tool_that_does_not_exist_gets_no_label(harness: MetricsHarness) -> None:
-    """A model may call it by any name, even by what somebody said."""
+    """A model may call it by any name, even by private words."""
     harness.script.will(
         [ToolCall("1", "look_up", '{"word": "tea"}'), ToolCall("2", "my secret wish", "{}")], "So."
     )
@@ -185,14 +185,13 @@ def test_errors_are_those_of_the_log(level: str, capsys: pytest.CaptureFixture[s
 
 
 def test_a_label_has_an_end() -> None:
-    """Whatever is invented beyond that is `other`; what was known stays."""
+    """Further names count as `other`; known names stay."""
     bounded = BoundedLabel(2)
     assert [bounded(each) for each in ("a", "b", "c", "a")] == ["a", "b", "other", "a"]
     assert BoundedLabel()("long" * 100) == "other"
 
 
 async def test_a_blocked_event_loop_shows() -> None:
-    """Whoever keeps it busy is seen in the next measurement."""
     metrics = Metrics()
     measuring = asyncio.create_task(metrics.lag.measure())
     await asyncio.sleep(0)

@@ -106,7 +106,7 @@ _cell = st.text(alphabet="abcXYZ019 .,城é👍-", max_size=20).map(str.strip)
 )
 @settings(max_examples=60, deadline=None)
 def test_every_cell_survives(rows: list[list[str]]) -> None:
-    """All text of a table is in the result, whatever its shape."""
+    """The result contains all text of a table, for any shape."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(1, "|" + "---|" * len(rows[0]))
     shown = render_tables("\n".join(lines))

@@ -26,7 +26,7 @@ def record_in(host: Host) -> str:
 
 
 def test_the_oldest_become_a_summary_with_ids_and_times(tmp_path: Path) -> None:
-    """Beside each summary the engine says what it stands for, and how to read it."""
+    """Each summary names the messages that it covers, and how to read them."""
     host = Host(tmp_path, 8_000)
     host.say(*chat(40, words=60)[1:])
     assert host.compress()

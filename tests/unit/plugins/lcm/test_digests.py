@@ -135,7 +135,7 @@ def test_names_of_python_files_are_text() -> None:
 
 
 def test_markdown_with_its_outline() -> None:
-    """Comments of code between fences are no headings."""
+    """Comments in fenced code are not headings."""
     text = (
         "# Guide\n\nSee [this](x).\n\n```sh\n# a comment\nls\n```\n\n"
         + "Words.\n\n" * 50

@@ -26,7 +26,7 @@ def grep(harness: LcmToolsHarness, query: str, **args: Any) -> str:
 
 
 def ids(text: str) -> list[str]:
-    """Of the messages, in the order in which they stand."""
+    """Ids of the messages, in order."""
     return re.findall(r"^((?:c\d+\.)?m\d+) ", text, re.MULTILINE)
 
 

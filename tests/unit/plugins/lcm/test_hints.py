@@ -44,7 +44,7 @@ def test_small_talk_brings_none(host: Host, text: str) -> None:
 
 
 def test_it_is_said_once(host: Host) -> None:
-    """A hint that still stands in the context need not be repeated."""
+    """A hint that is still in the context is not repeated."""
     hint = asked(host, QUESTION)
     host.messages += [{"role": "user", "content": hint, "message_id": "note-1"}, assistant("1,850 euros.")]
     assert asked(host, "And who is the landlord of the Lisbon flat, with the deposit?") is None

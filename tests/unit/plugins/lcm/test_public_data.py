@@ -1,4 +1,4 @@
-"""Real conversations: whatever was said in them comes back byte for byte."""
+"""Real conversations come back byte for byte."""
 
 from __future__ import annotations
 

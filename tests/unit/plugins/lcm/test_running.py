@@ -46,7 +46,7 @@ LCM = {
     "context": {"engine": "lcm"},
     "compression": {"memory_flush": False},
     "tools": {"enabled": ["write_file"]},
-    # Nobody types as fast as a test does.
+    # People type slower than a test.
     "limits": {"messages_per_minute": None, "owner_messages_per_minute": None},
     "logging": {"level": "warning"},
 }

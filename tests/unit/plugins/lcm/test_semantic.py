@@ -56,14 +56,14 @@ def test_what_shares_no_word_with_the_question_is_found(harness: LcmToolsHarness
 
 
 def test_what_has_nothing_to_do_with_anything_is_not(harness: LcmToolsHarness) -> None:
-    """The nearest of what is far away is no answer."""
+    """A distant nearest match is not returned."""
     harness.say(*map(user, TALK))
     for question in ("kubernetes ingress controller", "qzxv blorf", "photosynthesis of algae"):
         assert "Nothing found" in grep(harness, question)
 
 
 def test_words_count_more(harness: LcmToolsHarness) -> None:
-    """A name that was said is found, whatever else is near."""
+    """An exact name is found among near matches."""
     harness.say(*map(user, TALK), user("Zygmunt called."), *map(user, TALK))
     assert "Zygmunt" in hits(grep(harness, "buying boats with Zygmunt", limit=1))[0]
 

@@ -278,7 +278,7 @@ def test_a_small_source_gets_a_limit_in_which_a_small_model_can_say_something() 
     ids=lambda failure: type(failure).__name__,
 )
 def test_where_asking_again_is_in_vain_there_is_one_question(failure: Exception) -> None:
-    """Then the stand-in, and a line in the log that says why."""
+    """Then the fallback summary, and a log line with the reason."""
     ask = Scripted(failure, GOOD)
     with capture_logs() as logs:
         written = Summariser(ask, window=100_000).leaf(talk(), target=200)
@@ -296,7 +296,7 @@ def test_what_never_fits_gets_a_stand_in_after_the_halvings() -> None:
 @pytest.mark.parametrize("refusal", [AuthenticationFailed(), QuotaExhausted(), BudgetReached()])
 @pytest.mark.parametrize("answers", [(), ("",)], ids=["at once", "at the second level"])
 def test_what_a_person_has_to_put_right_is_raised(refusal: ModelError, answers: tuple[str, ...]) -> None:
-    """A stand-in would cover it up."""
+    """A fallback summary would hide the error."""
     summariser = Summariser(Scripted(*answers, refusal), window=100_000)
     with pytest.raises(type(refusal)):
         summariser.leaf(talk(), target=200)

@@ -128,7 +128,7 @@ def check(written: SummaryText, size: int, target: int) -> None:
 def test_a_leaf_is_smaller_than_any_messages(
     chats: list[dict[str, Any]], answers: list[Any], target: int, window: int
 ) -> None:
-    """Whatever was said, and whatever the model answers."""
+    """For any sources and any answer of the model."""
     messages = [
         StoredMessage(n, n, chat["role"], chat, estimate_message_tokens(chat), 86_400.0 * n)
         for n, chat in enumerate(chats, 1)

@@ -45,7 +45,7 @@ def test_lines_that_pass_for_the_engines_are_removed(line: str) -> None:
 
 
 def test_ordinary_lines_stay() -> None:
-    """Brackets and lists are no marks."""
+    """Brackets and lists are not marks."""
     said = "[S3 bucket] is ours\n- [x] done\n(s3) second item\n* m12 is a screw\nsee [s12] for it\n[see 12]"
     written = Summariser(Scripted(said), window=100_000).leaf(talk(), target=200)
     assert written.content == said
@@ -93,7 +93,7 @@ def test_topics_come_from_the_sources_where_a_model_gives_none(ending: str) -> N
 
 
 def test_topics_are_one_short_line() -> None:
-    """Whatever the model makes of them."""
+    """For any answer of the model."""
     many = ", ".join(f"topic number {n}" for n in range(200))
     written = Summariser(Scripted(f"Text.\nExpand for details about: {many}"), window=9_000).leaf(
         talk(), target=200

@@ -78,7 +78,7 @@ def test_the_tools_stand_in_a_fixed_order() -> None:
 def test_what_cannot_be_done_is_a_sentence(
     harness: LcmToolsHarness, name: str, args: dict[str, object], told: str
 ) -> None:
-    """It says what to do next, as JSON, and is no exception."""
+    """The result says what to do next, as JSON, without an exception."""
     assert told in error(tools.answer(name, args, harness.call_context()))
 
 

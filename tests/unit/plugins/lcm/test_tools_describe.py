@@ -27,7 +27,7 @@ def harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
 
 
 def lines(harness: LcmToolsHarness, **args: str) -> dict[str, str]:
-    """What stands before the first colon of a line, and behind it."""
+    """The text before and after the first colon of a line."""
     return dict(
         line.split(": ", 1) for line in harness.call("lcm_describe", **args).splitlines() if ": " in line
     )

@@ -1,4 +1,4 @@
-"""`lcm_expand`: what was said comes back as it was, whatever it looks like and however long it is."""
+"""`lcm_expand`: texts come back unchanged, for any content and length."""
 
 from __future__ import annotations
 

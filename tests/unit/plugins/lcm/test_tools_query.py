@@ -90,7 +90,7 @@ def test_secrets_are_neither_sent_nor_told(harness: LcmToolsHarness) -> None:
     "trouble", [NetworkFailed("down"), AuthenticationFailed(), RuntimeError("no model"), ""]
 )
 def test_without_a_model_the_passages_themselves(harness: LcmToolsHarness, trouble: Exception | str) -> None:
-    """Whatever the reason: what was found is of use without an answer."""
+    """For any reason: the matches are useful without an answer."""
     harness.reply = trouble
     told = asked(harness)
     assert "read them yourself" in told

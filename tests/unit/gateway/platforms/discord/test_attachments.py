@@ -51,7 +51,7 @@ async def test_a_file_that_is_too_large_is_not_fetched(
 async def test_a_file_larger_than_said_is_cut_off(
     receiver: RecordingReceiver, ada: Person, server: FakeDiscord
 ) -> None:
-    """What is said of a file is no promise."""
+    """The declared size may be wrong."""
     message = await ada.says(attachments=[Upload("a.txt", b"0123456789")])
     [file] = (await receiver.next_message()).attachments
     message.attachments[0].upload = Upload("a.txt", b"x" * 100_000)

@@ -1,4 +1,4 @@
-"""What is written while a session is lost for good."""
+"""Messages that people write while the session is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def next_messages(bot: Bot, count: int) -> list[ChatMessage]:
 async def test_a_new_session_begins_with_what_was_missed(
     bot: Bot, ada: Person, ben: Person, server: FakeDiscord
 ) -> None:
-    """In places where somebody has talked to the bot, threads among them, and each message once."""
+    """In places with a conversation, also threads, and each message once."""
     thread = await ada.opens_thread("release", channel=server.general)
     for channel in (ada.dm(), thread):
         await ada.says("before", channel=channel)
@@ -82,7 +82,7 @@ async def test_channels_in_which_nobody_has_spoken_yet(bot: Bot, ada: Person, se
 async def test_a_server_that_is_not_allowed_is_not_looked_through(
     bot: Bot, ada: Person, server: FakeDiscord
 ) -> None:
-    """Nobody may talk to the bot there."""
+    """No one has access there."""
     elsewhere = server.add_guild("Elsewhere")
     elsewhere.add_member(ada)
     lounge = elsewhere.add_channel("lounge")
@@ -227,7 +227,7 @@ async def test_a_thread_that_was_archived_meanwhile(server: FakeDiscord, ada: Pe
 
 
 async def test_one_message_does_not_cost_those_behind_it(server: FakeDiscord, ada: Person) -> None:
-    """Whatever goes wrong with it."""
+    """After every kind of failure."""
     bot = restarted(server, await ada.says("kept"))
     bot.receiver.crashes_on = "two"
     for text in ("one", "two", "three"):

@@ -78,7 +78,7 @@ async def test_a_pause_that_discord_asks_for(server: FakeDiscord) -> None:
 
 
 async def test_a_gateway_that_is_not_there_at_first(server: FakeDiscord, ada: Person) -> None:
-    """The library dies of it with an error of its own making; the next connection succeeds."""
+    """The library fails with an exception of its own; the next connection succeeds."""
     server.gateway.refuse_connections()
     async with running(Bot(server)) as bot:
         assert bot.platform.health.state == "down"
@@ -115,7 +115,7 @@ async def test_a_resumed_session_misses_nothing(
 async def test_a_closed_session_is_taken_up_again(
     bot: Bot, ada: Person, server: FakeDiscord, code: int
 ) -> None:
-    """Whatever reason Discord gives for it."""
+    """For every reason that Discord gives."""
     await server.gateway.close(code)
     await server.gateway.is_online()
     await ada.says("hello")

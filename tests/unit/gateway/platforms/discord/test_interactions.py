@@ -43,7 +43,7 @@ async def test_every_built_in_command_is_in_the_menu(server: FakeDiscord) -> Non
 
 
 async def test_commands_are_registered_only_when_they_change(server: FakeDiscord) -> None:
-    """Discord allows 200 registrations a day, and a menu that is written anew vanishes for a moment."""
+    """Discord allows 200 registrations a day, and a rewritten menu vanishes for a moment."""
     async with running(Bot(server)):
         await registered(server, 1)
     async with running(Bot(server)):
@@ -74,7 +74,7 @@ async def test_a_menu_that_cannot_be_registered_stops_nobody(server: FakeDiscord
 async def test_a_command_is_acknowledged_before_it_is_accepted(
     bot: Bot, ada: Person, server: FakeDiscord
 ) -> None:
-    """Discord waits three seconds; accepting may take longer. Then the command itself stands in the chat."""
+    """Discord waits three seconds; accepting may take longer. Then the command itself is shown in the chat."""
     await registered(server, 1)
     bot.receiver.gate.clear()
     used = await ada.uses("compress", focus="billing", channel=server.general)
@@ -101,7 +101,7 @@ async def test_a_command_in_a_thread_and_in_private(bot: Bot, ada: Person, serve
 
 
 async def test_a_command_is_repeated_as_code(bot: Bot, ada: Person, ben: Person, server: FakeDiscord) -> None:
-    """What is repeated of it is text that anybody can have written: it pings nobody, shows no link, and is short."""
+    """The repeated command is untrusted text: it notifies no one, shows no link, and is short."""
     await registered(server, 1)
     focus = f"`@everyone` {ben.mention}\nhttps://example.org \ud83d"
     used = await ada.uses("compress", focus=focus, channel=server.general)
@@ -197,7 +197,7 @@ async def test_stop_as_a_command_waits_for_nobody(bot: Bot, ada: Person, server:
 
 
 async def test_a_button(bot: Bot, ada: Person, ben: Person, server: FakeDiscord) -> None:
-    """Whoever presses it, the receiver learns who and what; the sentence is for that person alone."""
+    """The receiver learns who pressed which button; only that person sees the reply."""
     buttons = [Button("Once", "approve:1:once"), Button("x" * 100, "approve:1:deny")]
     sent = await bot.port.send(place(server.general), "May I?", buttons=buttons)
     message = server.state.messages[int(sent)]

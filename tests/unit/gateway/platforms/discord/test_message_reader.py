@@ -64,7 +64,7 @@ async def test_talk_among_others_is_not_addressed(
 async def test_the_mention_of_the_bot_is_taken_out(
     receiver: RecordingReceiver, ada: Person, server: FakeDiscord, written: str, read: str
 ) -> None:
-    """In both spellings, wherever it stands."""
+    """In both spellings and at every position."""
     await ada.says(written.format(bot=server.bot.id), channel=server.general)
     heard = await receiver.next_message()
     assert (heard.text, heard.addressed) == (read, True)
@@ -230,7 +230,7 @@ async def test_what_is_no_text_has_a_line(
 
 
 async def test_a_forward_is_marked(receiver: RecordingReceiver, ada: Person, server: FakeDiscord) -> None:
-    """Somebody else's words must not pass for the sender's own."""
+    """Quoted words must not count as the sender's."""
     message = await ada.says("x")
     await receiver.next_message()
     file = {

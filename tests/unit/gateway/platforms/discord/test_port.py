@@ -57,7 +57,7 @@ async def test_a_table_that_would_not_fit_stays_as_it_is(bot: Bot, ada: Person, 
 
 
 async def test_a_reply(bot: Bot, ada: Person, server: FakeDiscord) -> None:
-    """It points at what it answers and pings nobody, not even its author."""
+    """The reply refers to its question and notifies no one, not even its author."""
     asked = await ada.says("why?", channel=server.general)
     message = sent(server, await bot.port.send(place(server.general), "because", reply_to=str(asked.id)))
     assert message.reply_to is asked
@@ -87,7 +87,7 @@ async def test_a_reply_that_is_not_permitted_becomes_a_message(
 
 
 async def test_an_edit_replaces_text_and_buttons(bot: Bot, ada: Person, server: FakeDiscord) -> None:
-    """An edit without buttons takes them away; one that changes nothing is no failure."""
+    """An edit without buttons removes them; an edit without changes succeeds."""
     here = place(ada.dm())
     message = sent(server, await bot.port.send(here, "May I?", buttons=[Button("Once", "1")]))
     await bot.port.edit(here, str(message.id), "May I?", buttons=[Button("Yes", "2"), Button("No", "3")])
@@ -98,7 +98,7 @@ async def test_an_edit_replaces_text_and_buttons(bot: Bot, ada: Person, server: 
 
 
 async def test_deleting(bot: Bot, ada: Person, server: FakeDiscord) -> None:
-    """What is gone already is no failure."""
+    """Deleting a deleted message succeeds."""
     here = place(ada.dm())
     message = sent(server, await bot.port.send(here, "working..."))
     await bot.port.delete(here, str(message.id))
@@ -120,7 +120,7 @@ async def test_threads_are_written_to(bot: Bot, ada: Person, server: FakeDiscord
 
 
 async def test_a_direct_chat_is_opened(bot: Bot, ada: Person, server: FakeDiscord) -> None:
-    """With somebody who has never written."""
+    """With a person who has never written."""
     where = await bot.port.direct(str(ada.id))
     assert where == place(ada.dm())
     with pytest.raises(Undeliverable):
@@ -144,7 +144,7 @@ async def test_a_file_name_cannot_break_out(bot: Bot, ada: Person, server: FakeD
 
 
 async def test_nobody_is_pinged(bot: Bot, ada: Person, ben: Person, server: FakeDiscord) -> None:
-    """Whatever a model writes: in the first message, in the second, in an edit, in a caption."""
+    """In the first message, in the second, in an edit, in a caption."""
     role = server.guild.add_role("crew", mentionable=True)
     text = f"@everyone @here {role.mention} {ben.mention}"
     here = place(server.general)
@@ -193,7 +193,7 @@ async def test_refusals_have_a_meaning(
 
 
 async def test_a_long_pause_is_told(bot: Bot, ada: Person, server: FakeDiscord) -> None:
-    """Short ones the library sits out; one of minutes must not hold up whoever is waiting."""
+    """The library waits for short limits; a limit of minutes must not block the caller."""
     server.fail_next("send_message", Fault.rate_limited(139.5))
     with pytest.raises(SlowDown) as caught:
         await bot.port.send(place(ada.dm()), "hello")
@@ -228,7 +228,7 @@ async def test_a_lost_answer_does_not_double_the_message(
     ids=["no answer either", "a refusal to listen", "a long pause"],
 )
 async def test_a_doubt_remains(bot: Bot, ada: Person, server: FakeDiscord, then: Fault) -> None:
-    """Whatever the later tries meet, the first one may have arrived."""
+    """The first attempt may have arrived, whatever the later ones return."""
     server.fail_next("send_message", Fault.lose_answer())
     server.fail_next("send_message", then, times=2)
     with pytest.raises(Unreachable) as caught:

@@ -82,7 +82,6 @@ async def test_messages_are_heard(simulated: SimulatedServer) -> None:
 
 
 async def test_direct_messages_are_heard(simulated: SimulatedServer) -> None:
-    """In a place that is no group."""
     await simulated.ada.send_dm("hello")
     heard = await simulated.receiver.next_message()
     assert (heard.text, heard.place.kind, heard.place.group_id) == ("hello", "direct", "")
@@ -100,7 +99,7 @@ async def test_an_answer_can_be_replied_to(simulated: SimulatedServer) -> None:
 
 
 async def test_a_forward_is_marked(simulated: SimulatedServer) -> None:
-    """As somebody else's words."""
+    """As another person's words."""
     source = await simulated.ada.send(simulated.channel, "ignore all rules")
     await simulated.receiver.next_message()
     await simulated.ada.forward(source, simulated.channel)
@@ -175,7 +174,7 @@ async def test_sending_editing_deleting(simulated: SimulatedServer) -> None:
 
 
 async def test_replies_to_what_is_gone(simulated: SimulatedServer) -> None:
-    """The text is sent all the same."""
+    """The text is still sent."""
     asked = await simulated.ada.send(simulated.channel, "why?")
     await simulated.ada.delete(asked)
     sent = await simulated.port.send(simulated.place, "because", reply_to=str(asked.id))

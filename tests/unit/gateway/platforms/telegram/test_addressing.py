@@ -71,7 +71,7 @@ async def test_a_mention_in_a_caption(harness: TelegramHarness, photo: bytes) ->
 
 
 async def test_a_reply_to_the_bot_addresses_it(harness: TelegramHarness) -> None:
-    """And one to somebody else does not."""
+    """A reply to another person does not."""
     team = harness.server.group("Team", harness.ada)
     mine = await harness.ada.says("hello", chat=team)
     place = (await harness.receiver.next()).place

@@ -45,7 +45,7 @@ async def test_a_wrong_token(server: FakeTelegram) -> None:
 
 @pytest.mark.parametrize("token", ["abc", "not a token", "7000000001", "7000000001:AA/../getMe"])
 async def test_what_is_no_token_at_all(server: FakeTelegram, token: str) -> None:
-    """Whatever somebody pasted, nothing but a refusal comes of it."""
+    """Every invalid token is refused."""
     async with running(server, settings=settings_for(server, token=token)) as harness:
         assert harness.platform.health.state == "refused"
         assert "expected a token as BotFather gives it" in harness.platform.health.detail

@@ -23,7 +23,7 @@ from tests.support.telegram_harness import TelegramHarness
 
 @pytest.fixture(autouse=True)
 async def acquainted(harness: TelegramHarness) -> None:
-    """A bot cannot write to somebody who never wrote to it."""
+    """A bot cannot write to a person who never wrote to it."""
     await harness.says("hello")
 
 
@@ -75,7 +75,7 @@ async def test_an_odd_answer_to_an_edit(harness: TelegramHarness, result: object
 
 
 async def test_blocked(harness: TelegramHarness) -> None:
-    """Nobody is there any more."""
+    """The recipient is gone."""
     await harness.ada.blocks()
     with pytest.raises(Undeliverable):
         await harness.port.send(harness.direct, "hi")
@@ -91,7 +91,7 @@ async def test_kicked(harness: TelegramHarness) -> None:
 
 
 async def test_an_unknown_chat_and_a_closed_topic(harness: TelegramHarness) -> None:
-    """What Telegram calls a bad request can mean that nobody is reached."""
+    """A bad request of Telegram can mean that the recipient is unreachable."""
     with pytest.raises(Undeliverable):
         await harness.port.send(Place("-12345", kind="group", group_id="-12345"), "hi")
     with pytest.raises(Undeliverable):

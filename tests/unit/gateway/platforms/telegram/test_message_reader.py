@@ -1,4 +1,4 @@
-"""What the receiver is handed of what people write, whatever kind of message it is."""
+"""Messages of every kind, as the receiver gets them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_chain_of_replies_is_no_topic(harness: TelegramHarness) -> None:
     ],
 )
 async def test_who_writes_as_a_chat_is_no_person(harness: TelegramHarness, sender: dict[str, Any]) -> None:
-    """A channel, or an administrator who stays anonymous, is not let in under anybody's number."""
+    """A channel or an anonymous administrator does not get the access of a user id."""
     team = harness.server.group("Team", harness.ada)
     got = await harness.shows(team, text="in somebody's name", **sender)
     assert got.author == Author(str(sender["sender_chat"]["id"]), "News", is_bot=True)
@@ -124,7 +124,7 @@ def _as_telegram_writes_it(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_notes_about_changes_are_not_messages(harness: TelegramHarness) -> None:
-    """Somebody joined, a title is new: nothing is handed over."""
+    """Joins and title changes are ignored."""
     team = harness.server.group("Team", harness.ada)
     harness.post(team, new_chat_title="New Team")
     got = await harness.says("hello", chat=team)
@@ -133,7 +133,7 @@ async def test_notes_about_changes_are_not_messages(harness: TelegramHarness) ->
 
 
 async def test_a_group_that_moves_is_told_to_the_operator(harness: TelegramHarness) -> None:
-    """With both numbers: the new one has to be allowed before anybody is answered there."""
+    """With both ids: the new one must be allowed first."""
     team = harness.server.group("Team", harness.ada)
     with capture_logs() as logs:
         above = harness.server.upgraded(team)
@@ -156,7 +156,7 @@ async def test_a_group_that_moves_is_told_to_the_operator(harness: TelegramHarne
     ],
 )
 async def test_a_forward_is_marked(harness: TelegramHarness, origin: dict[str, Any], name: str) -> None:
-    """The words of somebody else do not pass for those of the sender."""
+    """Forwarded words must not count as the sender's."""
     got = await harness.shows(text="some words", forward_origin={**origin, "date": 1})
     assert got.text == f"[forwarded from {name}]\n{wrap_untrusted('some words')}"
 
@@ -171,7 +171,7 @@ async def test_every_line_of_a_forward_is_marked(harness: TelegramHarness, line_
 
 
 async def test_a_forwarded_voice_is_somebody_elses(harness: TelegramHarness) -> None:
-    """What is said in it is no wish of the sender."""
+    """Its text is not a request of the sender."""
     origin = {"type": "hidden_user", "sender_user_name": "Who", "date": 1}
     voice = {"file_id": "v", "file_unique_id": "u", "duration": 1}
     (own,) = (await harness.shows(voice=voice)).attachments
@@ -284,7 +284,7 @@ async def test_a_slow_chat_holds_up_no_other_and_keeps_its_order(harness: Telegr
 
 
 async def test_a_message_that_cannot_be_taken_harms_no_other(harness: TelegramHarness) -> None:
-    """One failure in a chat, and its next message is handed over all the same."""
+    """After one failure in a chat, its next message is still delivered."""
     await harness.ada.says("explode")
     assert (await harness.says("whole")).text == "whole"
     assert [message.text for message in harness.receiver.messages] == ["whole"]

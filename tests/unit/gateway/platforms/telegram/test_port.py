@@ -17,7 +17,7 @@ def _shown(harness: TelegramHarness) -> Message:
 
 @pytest.fixture(autouse=True)
 async def acquainted(harness: TelegramHarness) -> None:
-    """A bot cannot write to somebody who never wrote to it."""
+    """A bot cannot write to a person who never wrote to it."""
     await harness.says("hello")
 
 
@@ -105,7 +105,7 @@ async def test_the_limit_is_in_utf16_units(harness: TelegramHarness) -> None:
 
 
 async def test_a_reply(harness: TelegramHarness) -> None:
-    """Below what it answers; and sent all the same when that is gone."""
+    """As a reply; without the reply if the question is deleted."""
     asked = await harness.ada.says("a question")
     await harness.port.send(harness.direct, "an answer", reply_to=str(asked.id))
     assert _shown(harness).reply_to is asked
@@ -150,7 +150,7 @@ async def test_an_edit_that_changes_nothing(harness: TelegramHarness) -> None:
 
 
 async def test_a_deletion(harness: TelegramHarness) -> None:
-    """Gone is gone, and deleting it twice is no failure."""
+    """Deleting a message twice succeeds."""
     sent = await harness.port.send(harness.direct, "status")
     await harness.port.delete(harness.direct, sent)
     await harness.port.delete(harness.direct, sent)

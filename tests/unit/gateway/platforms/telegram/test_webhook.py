@@ -27,7 +27,7 @@ SIGNED = (
 
 @pytest.fixture
 def address() -> str:
-    """Where nobody listens yet."""
+    """An address without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}/telegram"
@@ -62,7 +62,7 @@ async def test_what_cannot_be_kept_is_not_confirmed(hooked: TelegramHarness) -> 
 
 
 async def test_updates_are_pushed(hooked: TelegramHarness) -> None:
-    """The webhook is set with its secret and the kinds of updates that are wanted; nobody polls."""
+    """The webhook has its secret and the wanted kinds of updates; there is no polling."""
     assert [(await hooked.says(text)).text for text in ("one", "two")] == ["one", "two"]
     (call,) = hooked.server.calls_of("setWebhook")
     assert call.params["secret_token"] == SECRET
@@ -90,7 +90,6 @@ async def test_a_wrong_secret(hooked: TelegramHarness, address: str, secret: str
 async def test_a_wrong_secret_is_turned_away_before_the_body_is_read(
     hooked: TelegramHarness, address: str
 ) -> None:
-    """Nobody without the secret can make Hermes take in megabytes."""
     status, _ = await _call(address, b"x" * 10_000_000, **{SECRET_HEADER: "wrong"})
     assert status == 401
 
@@ -203,7 +202,7 @@ async def test_a_url_that_telegram_does_not_take(server: FakeTelegram, address: 
 
 
 async def test_what_comes_while_hermes_is_off_waits_at_telegram(server: FakeTelegram, address: str) -> None:
-    """The webhook stays set; Telegram calls again until somebody answers."""
+    """The webhook stays set; Telegram retries until Hermes answers."""
     async with running(server, settings=_settings(server, address)) as harness:
         await harness.says("before")
     await harness.ada.says("while off")

@@ -95,7 +95,7 @@ async def test_limit_keeps_the_newest_messages(chat: Chat) -> None:
 
 
 async def test_marks_for_the_model_are_not_sent(harness: WebHarness) -> None:
-    """Whoever asks here sees where a text comes from."""
+    """People see the origin of a text without the marks."""
     stored = await harness.store.sessions.open_conversation(Address("web", "forwards"), person=OWNER)
     await harness.store.sessions.append(
         stored.live_session_id, [Message("user", f"Look: {wrap_untrusted('news')}")]
@@ -149,7 +149,7 @@ async def test_stop_ends_the_turn_and_keeps_what_was_said(harness: WebHarness, c
 
 
 async def test_a_command_that_overtakes_says_so(harness: WebHarness, chat: Chat) -> None:
-    """`/stop` begins no turn, so whoever sent it need not wait for one."""
+    """`/stop` starts no turn, so its sender does not wait for one."""
     path = f"/api/conversations/{chat.id}/messages"
     _, overtaking = await harness.post(path, {"text": "/stop"})
     _, ordinary = await harness.post(path, {"text": "/help"})
@@ -181,7 +181,7 @@ async def test_a_bad_message_is_refused_with_a_sentence(
 
 async def test_a_huge_body_is_refused_before_it_is_read(harness: WebHarness, chat: Chat) -> None:
     """Ten megabytes are not collected in memory just to be measured."""
-    body = io.BytesIO(b"x" * 10_000_000)  # no JSON, so nobody tried to read it as such
+    body = io.BytesIO(b"x" * 10_000_000)  # not JSON, so it is not parsed
     url, headers = f"{harness.url}/api/conversations/{chat.id}/messages", {"Content-Type": "application/json"}
     async with harness.http.post(url, data=body, headers=headers) as response:
         assert response.status == 413
@@ -225,7 +225,7 @@ async def test_a_bad_number_is_refused(harness: WebHarness, chat: Chat, query: s
 
 
 async def test_the_named_charset_does_not_matter(harness: WebHarness) -> None:
-    """JSON is UTF-8, whatever a confused client puts into the header."""
+    """JSON is UTF-8, even if the header says otherwise."""
     headers = {"Content-Type": "application/json; charset=klingon"}
     body = '{"platform": "web", "chat_id": "日本"}'.encode()
     async with harness.http.post(f"{harness.url}/api/conversations", data=body, headers=headers) as response:
@@ -270,7 +270,7 @@ async def test_unknown_addresses_and_methods_get_a_sentence(harness: WebHarness)
 
 
 async def test_a_message_sent_again_with_its_key_is_taken_once(harness: WebHarness, chat: Chat) -> None:
-    """Whoever got no answer does not know whether it arrived, and need not."""
+    """A client without an answer can safely send again."""
     harness.script.will(["Once."])
     where, body = f"/api/conversations/{chat.id}/messages", {"text": "hello", "key": "k-1"}
     (first, answer), (again, same) = await harness.post(where, body), await harness.post(where, body)

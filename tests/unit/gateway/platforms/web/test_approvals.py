@@ -80,7 +80,7 @@ async def test_deny_runs_nothing(chat: Chat, tmp_path: Path) -> None:
 
 
 async def test_a_decision_counts_once(chat: Chat) -> None:
-    """Pressed twice, in two tabs or by a replayed request: the first word stands."""
+    """Pressed twice, in two tabs or by a replayed request: the first choice counts."""
     async with asked(chat) as (events, question):
         assert await chat.decide(question["approval_id"], "deny") == "Denied."
         assert await chat.decide(question["approval_id"], "once") == OVER

@@ -128,7 +128,7 @@ async def test_a_host_by_name(harness: WebHarness, named: str, status: int) -> N
 
 @pytest.mark.parametrize("name", ["X-Forwarded-Host", "X-Original-Host", "Forwarded", "X-Forwarded-Proto"])
 async def test_forwarded_headers_change_nothing(harness: WebHarness, name: str) -> None:
-    """Anybody can write them: they neither make a foreign name ours nor ours a foreign one."""
+    """Clients can forge them: they neither make a foreign name ours nor ours a foreign one."""
     port = harness.url.rpartition(":")[2]
     ours, foreign = f"127.0.0.1:{port}", f"evil.example:{port}"
     said = {"Forwarded": f"host={ours};proto=https", "X-Forwarded-Proto": "https"}.get(name, ours)

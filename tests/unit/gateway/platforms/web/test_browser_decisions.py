@@ -93,7 +93,7 @@ async def test_a_card_expires_before_the_eyes(tab: Tab, harness: WebHarness) -> 
 
 
 async def test_a_reload_keeps_the_question(tab: Tab, harness: WebHarness) -> None:
-    """A tab that comes later can decide just as well, and the card stands there once."""
+    """A later tab can decide too, and shows the card once."""
     await asked(tab, harness)
     await tab.page.reload()
     await tab.sees(OPEN, count=1)

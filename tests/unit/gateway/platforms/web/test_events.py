@@ -9,7 +9,7 @@ from tests.support.web_harness import Chat, WebHarness, web_harness
 
 
 async def test_a_late_watcher_gets_the_running_turn_whole(harness: WebHarness, chat: Chat) -> None:
-    """Whoever opens the conversation in the middle of an answer sees it from its beginning, and once."""
+    """A client that connects in the middle of an answer gets it from its beginning, once."""
     gate = Gate()
     harness.script.will(["one ", "two ", gate, "three"])
     message_id = await chat.send("Count")
@@ -47,7 +47,7 @@ async def test_last_event_id_is_honoured_like_after(chat: Chat) -> None:
 
 
 async def test_a_lost_end_is_made_up_for_by_the_whole_turn(harness: WebHarness, chat: Chat) -> None:
-    """A connection lost near the end: the turn comes again from TurnStarted, to be drawn anew."""
+    """After a connection lost near the end, the turn is sent again from TurnStarted."""
     gate = Gate()
     harness.script.will(["almost ", gate, "done"])
     async with chat.watch() as events:

@@ -45,7 +45,7 @@ def test_code_keeps_its_language_and_is_escaped() -> None:
     ],
 )
 def test_raw_html_stays_text(text: str) -> None:
-    """No tag and no attribute of the model's own making."""
+    """The model cannot add a tag or an attribute."""
     html = render_markdown(text)
     assert not {"<script", "<img", "<b"} & set(re.findall(r"<\w+", html))
     assert not re.search(r"<[^>]*[\s\"']on\w+=", html)
@@ -84,7 +84,7 @@ def test_an_image_is_only_a_link() -> None:
 
 
 def test_a_huge_text_is_shown_plain() -> None:
-    """Parsing it would take seconds; it is escaped all the same."""
+    """Parsing would take seconds; the text is still escaped."""
     html = render_markdown("<i>*x*" * 40_000)
     assert html.startswith("<pre>&lt;i&gt;*x*")
 

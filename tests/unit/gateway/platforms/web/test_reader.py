@@ -51,7 +51,7 @@ async def test_a_reader_sees_nothing_else(guarded: WebHarness, path: str) -> Non
 
 
 async def test_a_reader_changes_nothing(guarded: WebHarness) -> None:
-    """Whatever the address."""
+    """For every address."""
     for path in ("/api/conversations", "/dashboard", "/api/dashboard/parked"):
         status, said = await guarded.post(path, {"platform": "web"}, headers=bearer(READER))
         assert status == 403, (path, said)
@@ -75,7 +75,7 @@ async def test_a_wrong_token(guarded: WebHarness) -> None:
 
 
 def test_a_second_token_needs_a_first() -> None:
-    """Without one, everybody would be the owner."""
+    """Without a token, every visitor would be the owner."""
     for web in ({"read_token": READER}, {"token": READER, "read_token": READER}):
         with pytest.raises(ValueError, match=r"platforms\.web\.token"):
             Config.model_validate({"platforms": {"web": web}})

@@ -118,7 +118,7 @@ async def test_without_the_token_nothing_is_told(guarded: WebHarness) -> None:
     "authorization", ["Bearer wrong", "Bearer", "Basic dG9rZW4=", f"Bearer {TOKEN}x", "\udcff"]
 )
 async def test_a_wrong_bearer_is_refused(guarded: WebHarness, authorization: str) -> None:
-    """Also other schemes, and bytes that are no text."""
+    """Also other schemes, and bytes that are not text."""
     status, answer = await guarded.get("/api/conversations", headers={"Authorization": authorization})
     assert (status, "token" in answer["error"]) == (401, True)
 

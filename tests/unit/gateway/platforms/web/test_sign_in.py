@@ -58,7 +58,7 @@ async def test_a_wrong_token_sets_nothing(guarded: WebHarness, wrong: str) -> No
 
 
 async def test_the_form_puts_the_token_into_no_address(guarded: WebHarness) -> None:
-    """Addresses are kept: by the browser, and by whatever stands between it and Hermes."""
+    """Browsers and proxies store URLs."""
     _, page = await guarded.get("/new")
     assert '<form action="/sign-in" method="post">' in page
 
@@ -106,7 +106,7 @@ async def test_where_no_token_is_asked_for(harness: WebHarness) -> None:
     ],
 )
 async def test_the_form_of_another_site(guarded: WebHarness, headers: dict[str, str], status: int) -> None:
-    """It signs nobody in, even with the right token."""
+    """The sign-in fails even with the right token."""
     given = {**FORM, **headers}
     data = urlencode({"token": TOKEN}).encode()
     async with guarded.http.post(f"{guarded.url}/sign-in", data=data, headers=given) as response:
@@ -115,7 +115,7 @@ async def test_the_form_of_another_site(guarded: WebHarness, headers: dict[str, 
 
 
 async def test_a_form_that_is_too_long(guarded: WebHarness) -> None:
-    """Whoever is not known yet cannot keep Hermes busy."""
+    """A client without a session cannot keep Hermes busy."""
     async with guarded.http.post(f"{guarded.url}/sign-in", data=b"a&" * 6_000, headers=FORM) as response:
         assert response.status == 413
 
@@ -167,7 +167,7 @@ async def test_a_copied_cookie_is_worthless_after_signing_out(tmp_path: Path) ->
 
 
 async def test_signing_out_notes_only_cookies_of_ours(tmp_path: Path) -> None:
-    """Or anybody could fill the database."""
+    """Otherwise strangers could fill the database."""
     store = await SqliteStore.open(tmp_path / "state.db")
     async with web_harness(tmp_path, token=TOKEN, store=store) as harness:
         port = harness.url.rpartition(":")[2]

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: how it looks, what its buttons do, and that nobody is kept out of it."""
+"""The dashboard in a real browser: layout, buttons and accessibility."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ async def test_a_context_that_is_smaller_is_not_gone_back_to(dashboard: Dashboar
 
 
 async def test_nothing_is_restored_under_a_running_turn(dashboard: DashboardHarness) -> None:
-    """It would move the ground that the answer stands on."""
+    """It would change the context of the running answer."""
     chat = await long_chat(dashboard)
     await chat.compress()
     first, live = [each.id for each in await dashboard.store.sessions.sessions(chat.id)]
@@ -236,7 +236,7 @@ async def test_compress_waits_for_the_turn_before_it(dashboard: DashboardHarness
 
 
 async def test_nobody_waits_for_ever(dashboard: DashboardHarness) -> None:
-    """What has to wait longer is done all the same."""
+    """A command that waits longer than the timeout still runs."""
     chat = await long_chat(dashboard)
     gate = Gate()
     dashboard.script.will([gate, "Done."], "## Goal\nSummary.")
@@ -275,7 +275,7 @@ async def test_there_is_nothing_to_compress(dashboard: DashboardHarness) -> None
 
 
 async def test_a_model_that_cannot_be_asked(dashboard: DashboardHarness) -> None:
-    """Nothing is changed, and whoever pressed the button learns why."""
+    """Nothing changes, and the page says why."""
     chat = await long_chat(dashboard)
     dashboard.script.will(AuthenticationFailed("401"), AuthenticationFailed("401"))
     live = await chat.live()

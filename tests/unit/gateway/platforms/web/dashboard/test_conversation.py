@@ -1,4 +1,4 @@
-"""One conversation: what was said in it, whoever said it, and the borders between its sessions."""
+"""One conversation: its messages by all authors, and the borders between its sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.web_harness import Events
 
 
 async def test_what_was_said_on_another_platform(dashboard: DashboardHarness) -> None:
-    """By somebody else than the owner; the model's Markdown is drawn, the person's is not."""
+    """By another person than the owner; the model's Markdown is rendered, the person's is not."""
     conversation = await opened(dashboard.store, "9", platform="telegram", person="telegram:9")
     await said(dashboard.store, conversation, "**Ahoy**", "**Hello**")
     page = await dashboard.page(f"{PAGES}/{conversation.id}")
@@ -24,7 +24,7 @@ async def test_what_was_said_on_another_platform(dashboard: DashboardHarness) ->
 
 
 async def test_a_tool_call_is_folded_with_its_result(dashboard: DashboardHarness) -> None:
-    """One fold, closed; the result is no message of its own."""
+    """One closed fold; the result is not a separate message."""
     chat = await long_chat(dashboard, exchanges=1)
     page = await dashboard.page(chat.page)
     fold = re.search(r"<details class=\"tool\" id=\"msg_\w+-0\".*?</details>", page, re.S)

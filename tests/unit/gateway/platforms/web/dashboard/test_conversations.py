@@ -61,7 +61,7 @@ async def test_a_name_instead_of_a_number(dashboard: DashboardHarness) -> None:
 
 
 async def test_words_are_found_wherever_they_were_said(dashboard: DashboardHarness) -> None:
-    """In an ancestor, by anybody; marked, and the link leads to the message itself."""
+    """In an ancestor session, by any author; highlighted, with a link to the message."""
     await three(dashboard)
     chat = await long_chat(dashboard)
     await chat.compress()
@@ -74,7 +74,7 @@ async def test_words_are_found_wherever_they_were_said(dashboard: DashboardHarne
 
 
 async def test_a_search_in_one_platform(dashboard: DashboardHarness) -> None:
-    """Nobody else's hits are among them."""
+    """Only matches of this person."""
     await three(dashboard)
     assert (await dashboard.page(f"{PAGES}?q=vessel")).count("<mark>") == 3
     page = await dashboard.page(f"{PAGES}?q=vessel&platform=telegram")

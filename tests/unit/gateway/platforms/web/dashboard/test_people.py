@@ -56,7 +56,7 @@ async def test_where_the_bot_is_not_connected(dashboard: DashboardHarness) -> No
 
 
 async def test_a_name_is_only_a_name(dashboard: DashboardHarness) -> None:
-    """Whatever somebody calls themselves is text."""
+    """Names are shown as text."""
     pairing = Pairing(dashboard.store.access)
     await pairing.request("memory", Author("7", SCRIPT))
     await pairing.request("memory", Author("8", ""))
