@@ -14,8 +14,8 @@ from typing import Any
 
 from agent.compression.backoff import Backoff, CompactionMemo, NoGain
 from agent.compression.boundaries import PROTECT_FIRST_N, Cut, History, Limits, find_cut, read_history
-from agent.compression.dates import first_of_each_day
 from agent.compression.ledger import MIN_LEDGER_TOKENS, ledger_budget, max_ledger
+from agent.compression.message_dates import first_of_each_day
 from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of
 from agent.compression.phases import (
     SMALLEST_MIDDLE,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from agent.compression.boundaries import Cut, History
 from agent.compression.identifiers import find_identifiers, find_phrases
 from agent.compression.ledger import Ledger
+from agent.compression.ledger_entries import Vocabulary, find_entries, vocabulary_of
 from agent.compression.outcome import CompressionOutcome, fallback_detail, outcome_of
 from agent.compression.summary_check import CheckedSummary
 from agent.compression.summary_message import (
@@ -19,7 +20,6 @@ from agent.compression.summary_message import (
     with_note,
 )
 from agent.compression.truncate import prune_results
-from agent.compression.vocabulary import Vocabulary, find_entries, vocabulary_of
 from agent.messages import ChatDict, last_words
 from agent.redaction import redact_message, rules_that_may_fire
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
-from agent.compression.dates import said_at
+from agent.compression.message_dates import said_at
 from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import MARK, parts_of, without_marks

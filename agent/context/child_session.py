@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from agent.compression.summary_message import new_state, state_of_engine, text_of_engine, with_block
-from agent.context.engine_values import TOOL_NAME, plain
+from agent.context.engine_value_checks import TOOL_NAME, plain
 from agent.context.live import LiveContext
 from agent.errors import InvalidCompaction
 from agent.messages import (

@@ -21,7 +21,7 @@ from agent import auxiliary_client
 from agent.aio import ForeignError, foreign_code, mark_exception_seen, run_in_daemon_thread
 from agent.compression.outcome import CompressionOutcome
 from agent.context.child_session import as_messages
-from agent.context.engine_values import (
+from agent.context.engine_value_checks import (
     as_engine,
     as_flag,
     as_hint,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent.messages import ChatDict, call_of
-from agent.redaction import assigned, library, shapes
+from agent.redaction import assigned, detect_secrets_rules, shapes
 from agent.redaction.known import keeping_secret, known_rules
 from agent.redaction.rules import REDACTED, Rule
 
@@ -39,7 +39,7 @@ def own_rules() -> tuple[Rule, ...]:
 
 def all_rules() -> tuple[Rule, ...]:
     """Return our rules and the library's. Loading the library takes a moment: call this in a thread."""
-    return (*own_rules(), *library.RULES)
+    return (*own_rules(), *detect_secrets_rules.RULES)
 
 
 def redact(text: str, rules: Iterable[Rule] | None = None) -> str:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.compression.ledger import Ledger
+from agent.compression.ledger_entries import find_entries, vocabulary_of
 from agent.compression.prompt import build_prompt, pieces_of, record_of
 from agent.compression.truncate import truncate
-from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context.memory_flush import MemoryFlush
 from agent.llm.selection import ModelSelector
 from agent.loop import Turn

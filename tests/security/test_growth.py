@@ -19,9 +19,10 @@ from telegram.constants import MessageEntityType
 
 from agent import fts_text, untrusted
 from agent.compression import (
-    dates,
     identifiers,
     ledger,
+    ledger_entries,
+    message_dates,
     pinned,
     prompt,
     revocations,
@@ -29,7 +30,6 @@ from agent.compression import (
     summary_check,
     summary_message,
     truncate,
-    vocabulary,
 )
 from agent.context.branches import first_words
 from agent.llm.retry import OverlapTrimmer
@@ -159,7 +159,7 @@ WORK: dict[str, Work] = {
         [(1, text)], [(0, f"Never call {text}")]
     ),
     "standing_instructions.possible_remarks": standing_instructions.possible_remarks,
-    "vocabulary.typed_parts": lambda text: list(vocabulary.typed_parts(text)),
+    "ledger_entries.typed_parts": lambda text: list(ledger_entries.typed_parts(text)),
     "summary_check": lambda text: summary_check.check_summary(text, [text]),
     "identifiers.find_phrases": lambda text: identifiers.find_phrases([text]),
     "pinned.offers_options": pinned.offers_options,
@@ -169,13 +169,15 @@ WORK: dict[str, Work] = {
     "pinned.find_pinned, many messages": lambda text: pinned.find_pinned(
         [message for line in text.splitlines() for message in _exchange(line)], ()
     ),
-    "dates.first_of_each_day": lambda text: dates.first_of_each_day([_said(text)[0] | {CREATED_AT: 1.0}]),
-    "dates.with_day": lambda text: dates.with_day(text, "Wed 2026-11-18"),
+    "message_dates.first_of_each_day": lambda text: message_dates.first_of_each_day(
+        [_said(text)[0] | {CREATED_AT: 1.0}]
+    ),
+    "message_dates.with_day": lambda text: message_dates.with_day(text, "Wed 2026-11-18"),
     "errors.is_overflow": lambda text: errors.is_overflow(text, 400),
     "errors.limit_in": errors.limit_in,
     "ledger.split_ledger": ledger.split_ledger,
     "ledger.without_ledger_marks": ledger.without_ledger_marks,
-    "vocabulary_of": lambda text: vocabulary.vocabulary_of(_said(text), _said(text)),
+    "vocabulary_of": lambda text: ledger_entries.vocabulary_of(_said(text), _said(text)),
     "truncate": lambda text: truncate.truncate(_said(untrusted.wrap_untrusted(text))[0], 200),
     "find_earlier": lambda text: summary_message.find_earlier(_said(text)),
     "foreign_text": lambda text: summary_message.foreign_text(_said(f"[LCM RECORD]\n{text}")[0]),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from sqlite3 import Connection
 
 from agent.compression.ledger import Ledger, without_ledger_marks
+from agent.compression.ledger_entries import find_entries, vocabulary_of
 from agent.compression.summary_message import between, ledger_of, ledger_state
-from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.messages import CREATED_AT, ChatDict, repair
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import estimate_messages_tokens_rough

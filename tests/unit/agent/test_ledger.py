@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from agent.compression.identifiers import changes_something, find_effects, find_identifiers
 from agent.compression.ledger import BEGIN, END, Ledger, split_ledger, without_ledger_marks
+from agent.compression.ledger_entries import vocabulary_of
 from agent.compression.standing_instructions import (
     MAX_CHARACTERS,
     find_instructions,
     is_lasting,
     telling_words,
 )
-from agent.compression.vocabulary import vocabulary_of
 from agent.context_compressor import ContextCompressor
 from agent.tokens import estimate_text_tokens
 from tests.support.histories import (

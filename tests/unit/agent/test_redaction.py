@@ -21,7 +21,7 @@ from agent.redaction import (
     redact_message,
     rules_that_may_fire,
 )
-from agent.redaction.library import RULES as LIBRARY
+from agent.redaction.detect_secrets_rules import RULES as LIBRARY
 from tests.support.histories import tau_transcripts
 from tests.support.secret_samples import SAMPLES
 

@@ -8,10 +8,10 @@ import pytest
 
 from agent.compression.identifiers import find_phrases
 from agent.compression.ledger import Ledger
+from agent.compression.ledger_entries import find_entries, vocabulary_of
 from agent.compression.revocations import revocation_kind, without_revoked
 from agent.compression.standing_instructions import find_instructions, telling_words
 from agent.compression.truncate import truncate
-from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context_compressor import ContextCompressor
 from agent.untrusted import wrap_untrusted
 from gateway.chat.group_context import render_for_model

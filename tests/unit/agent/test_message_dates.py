@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.compression.dates import first_of_each_day, said_at
+from agent.compression.message_dates import first_of_each_day, said_at
 from agent.compression.prompt import build_fork_prompt, pieces_of, record_of
 from agent.compression.summariser import extract
 from agent.context_compressor import ContextCompressor

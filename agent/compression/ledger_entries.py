@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from agent.compression.dates import day_of, with_day
 from agent.compression.identifiers import find_effects, find_identifiers, find_phrases
 from agent.compression.ledger import Ledger
+from agent.compression.message_dates import day_of, with_day
 from agent.compression.revocations import NumberedLine, find_remarks, speaker_in, topic_words
 from agent.compression.standing_instructions import (
     find_instructions,
