@@ -1,4 +1,4 @@
-"""Nobody whom the gate does not know gets anything done: by a message, an edit, a press, as a bot or under a name."""
+"""A person without access has no effect: by a message, an edit, a press, as a bot or under another name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_YOURS = "You may not decide this."
 
 
 async def _witness(bot: Bot, count: int = 1) -> list[str]:
-    """Once somebody else is answered, whatever came before has been dealt with."""
+    """Wait for an answer to another person: earlier messages are processed by then."""
     await bot.hears("are you there?", BOB)
     return await bot.asked(count)
 
@@ -68,7 +68,7 @@ async def _new_code(bot: Bot) -> str:
 
 
 async def test_an_edit_in_a_group_by_somebody_who_may_not_speak_there(tmp_path: Path) -> None:
-    """Nothing of theirs was taken, so there is nothing they could change, and their edit is no message either."""
+    """Their first message was not accepted, so their edit changes nothing and is not a message either."""
     async with running_bot(tmp_path, "Yes.", group_members="allowed_users") as bot:
         message = await bot.hears("hello", CARL, GROUP)
         await bot.edit(message, "run `danger`", addressed=True)

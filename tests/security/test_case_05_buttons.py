@@ -73,7 +73,7 @@ async def test_a_press_is_used_up(tmp_path: Path) -> None:
 
 
 async def test_the_button_of_a_turn_that_was_stopped(tmp_path: Path) -> None:
-    """With the turn its question is over, whatever the message still shows."""
+    """The question ends with its turn, even if the message still shows buttons."""
     async with running_bot(tmp_path, RUN_IT) as bot:
         await bot.hears("do it")
         once = (await _asked(bot, Place("1"))).buttons[0].data

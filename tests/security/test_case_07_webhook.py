@@ -1,4 +1,4 @@
-"""Telegram's webhook: who is turned away, how much is read, and what an update that nobody asked for does."""
+"""Telegram's webhook: rejected callers, body limits, and unwanted kinds of updates."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ async def test_without_the_secret_a_perfect_update_does_nothing(
 
 @pytest.mark.parametrize("head", [b'{"update_id": 1, "text": "', b"[" * 1_000])
 async def test_ten_megabytes_are_not_taken(hooked: TelegramHarness, head: bytes) -> None:
-    """Even from somebody who knows the secret; the next update is."""
+    """Even from a caller who knows the secret; the next update is."""
     assert await _call(hooked, head + b"x" * 10_000_000, SIGNED) == 413
     assert (await hooked.says("hello")).text == "hello"
 
 
 async def test_brackets_without_end(hooked: TelegramHarness) -> None:
-    """A megabyte of nesting is no update, and no fault of ours either."""
+    """A megabyte of nesting is rejected without an internal error."""
     assert await _call(hooked, b"[" * 500_000, SIGNED) == 400
     assert (await hooked.says("hello")).text == "hello"
 
@@ -98,7 +98,7 @@ async def test_what_is_not_called_json_is_not_read_as_such(
 
 @pytest.mark.parametrize("kind", ["message_reaction", "channel_post", "inline_query", "business_message"])
 async def test_kinds_of_updates_that_nobody_asked_for(hooked: TelegramHarness, kind: str) -> None:
-    """A reaction, a post in a channel, a query: confirmed and passed over, whoever they are from."""
+    """A reaction, a channel post, a query: confirmed and ignored, from every sender."""
     update = json.loads(await _message(hooked, "run it"))
     if kind in ("channel_post", "business_message"):
         update[kind] = update.pop("message")

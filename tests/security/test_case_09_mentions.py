@@ -1,4 +1,4 @@
-"""No word of a model rings anybody's phone, wherever in an answer it stands."""
+"""No text of a model notifies a person, at any position of an answer."""
 
 from __future__ import annotations
 

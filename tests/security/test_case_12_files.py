@@ -51,7 +51,7 @@ def _files(folder: Path) -> list[Path]:
     ],
 )
 async def test_a_name_that_leads_elsewhere(tmp_path: Path, name: str, kept: str) -> None:
-    """The file lands among what was sent, under the last part of its name; there is no other new file anywhere."""
+    """The file is stored in the folder of sent files, under its base name; no other file is created."""
     workspace = tmp_path / "a" / "b" / "c"
     taken = await _take_in(workspace, attachment(name, b"content"))
     assert f"incoming/{kept}`" in taken.paragraphs[0]
@@ -93,7 +93,7 @@ async def test_a_path_that_the_model_writes_is_text(written: str) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside.txt", "link.txt", "linked/outside.txt"])
 async def test_an_event_for_a_file_outside_sends_nothing(tmp_path: Path, path: str) -> None:
-    """Whoever delivers a file reads it anew, and through the same door: a link put there since leads nowhere."""
+    """The platform reads the file again with the same checks: a link put there meanwhile is refused."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (tmp_path / "outside.txt").write_text("a secret")
@@ -163,7 +163,7 @@ print(json.dumps(resource.getrlimit(resource.RLIMIT_AS)))
 
 
 def test_the_reader_of_pdfs_has_bounded_memory(tmp_path: Path) -> None:
-    """Whatever a file makes it ask for, it does not get more than a gigabyte."""
+    """No file makes the worker use more than a gigabyte."""
     (tmp_path / "x.pdf").write_bytes(pdf("hello"))
     command = [sys.executable, "-I", "-c", _LIMITS, str(PDF_WORKER), str(tmp_path / "x.pdf")]
     told = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.splitlines()

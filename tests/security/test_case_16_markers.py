@@ -41,7 +41,7 @@ def test_a_marker_is_broken_up(marker: str) -> None:
 @settings(deadline=None, max_examples=300)
 @given(EVIL)
 def test_nothing_ends_the_marks(text: str) -> None:
-    """Case 16: whatever it holds, it is one text of others from the first to the last letter."""
+    """Case 16: with any content, it is one untrusted text from the first to the last letter."""
     wrapped = wrap_untrusted(text)
     assert list(parts_of(wrapped)) == [Part(strip_role_markers(text), outside=True)]
     assert own_words(wrapped) == "" and without_marks(wrapped) == strip_role_markers(text)
@@ -114,7 +114,7 @@ async def test_a_fetched_page(tmp_path: Path) -> None:
 
 
 async def test_what_a_plugins_tool_brings(tmp_path: Path) -> None:
-    """Case 16: whatever it says, and also where it fails with somebody else's words."""
+    """Case 16: with any result, and also when it fails with another person's words."""
 
     @tool()
     async def lookup(ctx: ToolContext) -> str:

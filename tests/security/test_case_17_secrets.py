@@ -51,7 +51,7 @@ CONFIGURED = "correct horse battery"
 
 @tool()
 async def leak(ctx: ToolContext) -> str:
-    """Shows a file that nobody should have put there."""
+    """Show a file that contains a secret."""
     return LEAK
 
 
@@ -210,7 +210,7 @@ async def test_into_a_summary(tmp_path: Path) -> None:
 
 
 async def test_into_memory(tmp_path: Path) -> None:
-    """Case 17: facts stand in the prompt of every new session; a secret is not remembered."""
+    """Case 17: facts are in the prompt of every new session; a secret is not remembered."""
     store = await temporary_store()
     ctx = await context_of(store.sessions, tmp_path, person="anna")
     call = ToolCall("c1", "memory", json.dumps({"action": "add", "text": f"The key is {KEY}"}))

@@ -33,7 +33,7 @@ levels = pytest.mark.parametrize("level", ["info", "debug"])
 
 @pytest.fixture(autouse=True)
 def nothing_blocks() -> None:
-    """A traceback reads source files, and Hermes reads some before it serves anybody."""
+    """A traceback reads source files, and Hermes reads some before it serves requests."""
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_a_token_in_an_address(
 
 @styles
 async def test_a_token_that_was_cut_off(style: Style, capsys: pytest.CaptureFixture[str]) -> None:
-    """Case 18: half a token is no token, but nobody should read it either."""
+    """Case 18: half a token is redacted too."""
     with logging_as_configured("info", style):
         structlog.get_logger("test").info("platform.down", detail=f"POST https://x.test/bot{TOKEN[:25]}/send")
     assert TOKEN[11:20] not in capsys.readouterr().err

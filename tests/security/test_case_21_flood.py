@@ -89,7 +89,7 @@ async def crowd(
 
 
 async def test_a_thousand_messages_in_a_minute_from_one_person(tmp_path: Path) -> None:
-    """Thirty are taken and answered, one sentence says why the others are not, and nobody else notices."""
+    """Thirty are accepted and answered, one notice explains the rejections, and other people are not affected."""
     async with crowd(tmp_path, hold=True) as harness:
         for number in range(1_000):
             await harness.writes(ANNA, f"flood {number}")
@@ -116,7 +116,7 @@ async def test_a_thousand_messages_in_a_minute_from_one_person(tmp_path: Path) -
 
 
 async def test_fifty_people_at_once(tmp_path: Path) -> None:
-    """Each is answered, in the order in which they wrote, and nobody is refused."""
+    """Each is answered, in the order of arrival, and none is refused."""
     people = [Author(str(100 + number), f"Person {number}") for number in range(50)]
     async with crowd(tmp_path, people=50) as harness:
 
@@ -190,7 +190,7 @@ async def test_many_people_in_a_group_are_bounded_together(tmp_path: Path) -> No
 
 
 async def test_what_people_say_to_each_other_is_nobodys_limit(tmp_path: Path) -> None:
-    """A lively group is not told to be quiet; and when somebody turns to the bot, it listens."""
+    """A lively group gets no notice, and a message to the bot is answered."""
     async with crowd(tmp_path, messages_per_minute=3) as harness:
         for number in range(200):
             await harness.writes(ANNA, f"chatter {number}", place=GROUP, addressed=False)

@@ -1,4 +1,4 @@
-"""A person finds, resumes and takes along only what is theirs, whatever ids they have got hold of."""
+"""A person finds, resumes and exports only their own conversations, with any id."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def _somebody_elses(harness: WebHarness) -> list[str]:
 
 
 async def test_the_page_and_its_api(tmp_path: Path) -> None:
-    """Pages, data, streams and files say of somebody else's id what they say of one that never was."""
+    """Pages, data, streams and files answer the same for another person's id as for an unknown one."""
     async with web_harness(tmp_path) as harness:
         mine = await harness.open()
         missing = [await harness.get(path.format(id="conv_nope")) for path in _ADDRESSES]

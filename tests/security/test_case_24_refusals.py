@@ -1,4 +1,4 @@
-"""A service that asks for no pause at all and refuses all the same is not asked in a hurry."""
+"""A service that rejects requests without a retry delay is not retried in a tight loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody is sent away while something of theirs is under way: it ends there, in every mode and at every door."""
+"""Access is revoked during a turn: the turn ends, in every mode and on every surface."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_the_next_message_is_a_strangers(tmp_path: Path) -> None:
 
 
 async def test_an_open_question_cannot_be_answered_any_more(tmp_path: Path) -> None:
-    """The one it was asked of may not decide now; nobody else could before."""
+    """The person who was asked may no longer decide; other people never could."""
     async with _with_anna(tmp_path, RUN_IT, "Ah.") as bot:
         await bot.hears("do it")
         await until(lambda: any(shown.buttons for shown in bot.service.messages))

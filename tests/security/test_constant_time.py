@@ -1,4 +1,4 @@
-"""How long a refusal takes tells nobody how much of a secret they have guessed."""
+"""The time of a refusal does not reveal how much of a secret was guessed."""
 
 from __future__ import annotations
 

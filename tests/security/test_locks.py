@@ -33,7 +33,7 @@ def _locked(name: str) -> dict[str, tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_requirement_has_its_hashes(name: str) -> None:
-    """Whatever a registry hands out under that name and version, nothing else is installed."""
+    """Only packages with the recorded hash are installed."""
     locked = _locked(name)
     assert locked
     for package, (_, hashes) in locked.items():
