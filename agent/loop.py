@@ -17,7 +17,8 @@ from typing import Literal
 
 from agent.aio import finish_despite_cancel
 from agent.context.auto_compaction import AutoCompaction, OverflowRecovery, Refusals
-from agent.context.compaction import EngineStatus
+from agent.context.compaction import EngineStatus, Outcome
+from agent.context.compaction_pace import CompactionPace
 from agent.context.live import LiveContext
 from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed, HermesError
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
@@ -182,6 +183,22 @@ class Agent:
         of_engine = estimate_tools_tokens(runner.known_schemas) if runner else 0
         return self.toolbox_for(conversation.address.platform).tokens + of_engine
 
+    async def compact(self, live: LiveContext, *, focus: str | None = None) -> Outcome:
+        """Compact for `/compress`."""
+        return await self.auto_compaction.compact_on_request(live, focus)
+
+    @property
+    def compacts_automatically(self) -> bool:
+        return self.auto_compaction.enabled
+
+    def compaction_pace(self, live: LiveContext) -> CompactionPace:
+        """Return how often the conversation was compacted lately, and with what success."""
+        return self.auto_compaction.compactor.pace_of(live)
+
+    async def compact_oversized(self, live: LiveContext, tokens: int) -> list[TurnEvent]:
+        """Compact a session that session hygiene found too large, and return what the person is told."""
+        return await self.auto_compaction.compact(live, "hygiene", tokens)
+
     async def reset(self, live: LiveContext) -> None:
         """Begin a new session; the old one stays searchable."""
         child = await live.store.split(Split(live.session.id, "reset"))
@@ -220,6 +237,10 @@ class Agent:
             with suppress(EngineFailed):
                 problem = await runner.problem()
         return told, problem
+
+    async def summariser(self, conversation: Conversation) -> LLMClient:
+        """Return the model that writes the summaries of the conversation."""
+        return await self.auto_compaction.compactor.summariser(conversation)
 
     async def close(self) -> None:
         """Shutdown: each engine is told that its session ends."""

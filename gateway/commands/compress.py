@@ -9,7 +9,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     live = await context.agent.open(context.conversation)
     if rest == "--preview":
         return await _preview(context, live)
-    outcome = await context.agent.auto_compaction.compact_on_request(live, rest or None)
+    outcome = await context.agent.compact(live, focus=rest or None)
     if outcome.compacted is None:
         return outcome.detail
     return f"Compressed: {outcome.detail.rstrip('.')}." + (f" Focus: {rest}." if rest else "")

@@ -59,7 +59,7 @@ async def _about_the_model(context: CommandContext, llm: LLMClient) -> AsyncIter
     if used.model != llm.model:
         yield f"The last answer came from {used.model}, window {used.context_length:,} tokens"
     if context.is_admin:
-        summariser = await context.agent.auto_compaction.compactor.summariser(context.conversation)
+        summariser = await context.agent.summariser(context.conversation)
         for window in await context.store.learned_windows():
             found = window.model, window.tokens
             if found == (used.model, used.context_length):

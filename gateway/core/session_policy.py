@@ -41,9 +41,13 @@ async def reset_if_due(agent: Agent, conversation: Conversation, settings: Sessi
 def is_due(settings: SessionsConfig, last: float, now: float) -> bool:
     if settings.reset == "idle":
         return now - last >= settings.idle_minutes * 60
+    return last < _last_daily_reset(now, settings.daily_hour)
+
+
+def _last_daily_reset(now: float, hour: int) -> float:
     today = datetime.fromtimestamp(now).astimezone()
-    reset = today.replace(hour=settings.daily_hour, minute=0, second=0, microsecond=0)
-    return last < (reset if reset <= today else reset - timedelta(days=1)).timestamp()
+    at = today.replace(hour=hour, minute=0, second=0, microsecond=0)
+    return (at if at <= today else at - timedelta(days=1)).timestamp()
 
 
 def _reason(settings: SessionsConfig) -> str:
@@ -62,21 +66,24 @@ _MIN_GAIN = 0.10
 
 async def compact_if_oversized(agent: Agent, live: LiveContext) -> list[TurnEvent]:
     """Compact the live session if it fills the window, and return notices for the person."""
-    if not agent.auto_compaction.enabled or len(live.history) < MIN_MESSAGES:
+    if not agent.compacts_automatically or len(live.history) < MIN_MESSAGES:
         return []
     tokens, window = last_prompt_tokens(live), (await agent.models.in_use(live.conversation)).context_length
     if tokens < HYGIENE_THRESHOLD * window:
         return []
-    pace, fixed = agent.auto_compaction.compactor.pace_of(live), fixed_tokens(live)
+    pace, fixed = agent.compaction_pace(live), fixed_tokens(live)
     if tokens - fixed < _MIN_GAIN * window:
         if pace.has_advised:
             return []
         pace.has_advised = True
-        advice = (
-            f"The tools and the system prompt alone take about {fixed:,} of the {window:,} tokens of this model's "
-            "window, so little of the conversation fits. Enable fewer tools or choose a model with a larger window."
-        )
-        return [Notice(advice, for_admins=True)]
+        return [Notice(_large_prompt_advice(fixed, window), for_admins=True)]
     if pace.in_vain.is_waiting:
         return []
-    return await agent.auto_compaction.compact(live, "hygiene", tokens)
+    return await agent.compact_oversized(live, tokens)
+
+
+def _large_prompt_advice(fixed: int, window: int) -> str:
+    return (
+        f"The tools and the system prompt alone take about {fixed:,} of the {window:,} tokens of this model's window, "
+        "so little of the conversation fits. Enable fewer tools or choose a model with a larger window."
+    )

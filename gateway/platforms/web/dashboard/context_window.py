@@ -66,7 +66,7 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
             **about,
             **await asyncio.to_thread(draw),
             "window": window,
-            "compacts_automatically": context.gateway.agent.auto_compaction.enabled,
+            "compacts_automatically": context.gateway.agent.compacts_automatically,
             "unfolded": UNFOLDED,
         }
 
