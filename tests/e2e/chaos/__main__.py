@@ -1,4 +1,4 @@
-"""`python -m tests.chaos kill|flood|soak`: what `make test-chaos` and `make soak` run."""
+"""`python -m tests.e2e.chaos kill|flood|soak`: what `make test-chaos` and `make soak` run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN_FAILURES = 20
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos")
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.chaos")
     parser.add_argument(
         "--home", type=Path, help="Where state and logs are kept; a new folder if it is not given."
     )
