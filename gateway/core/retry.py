@@ -25,6 +25,8 @@ _MIN_PAUSE, _MAX_PAUSE = 0.5, 15.0
 TRANSIENT_STORE_ERRORS = (StoreBusy, StoreFull, StoreReadOnly)
 """Errors that can pass without a repair of the database: a lock, a full disk, a read-only file system."""
 
+MAX_ATTEMPTS = 10
+"""Attempts of one message in all processes, after which the message is parked: the message may be killing them."""
 SUSPECT_AFTER = 2
 """Deaths of the process during a message's turn that make the message a suspect."""
 SUSPECT_DELAY = 1.0
@@ -78,8 +80,13 @@ class Suspects:
         self._lock = asyncio.Lock()
 
     def find(self, unfinished: Iterable[InboxMessage]) -> None:
-        """Remember the suspects among the messages that an earlier process did not finish."""
-        self._deaths |= {row.id: row.attempts for row in unfinished if row.attempts >= SUSPECT_AFTER}
+        """Remember the suspects among the messages that an earlier process did not finish.
+
+        A message without attempts left is parked at once, so it need not wait.
+        """
+        self._deaths |= {
+            row.id: row.attempts for row in unfinished if SUSPECT_AFTER <= row.attempts < MAX_ATTEMPTS
+        }
 
     @asynccontextmanager
     async def isolated(self, message_id: str) -> AsyncIterator[None]:

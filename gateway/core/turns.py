@@ -25,7 +25,7 @@ from agent.store import Conversation
 from agent.tool import Approve
 from gateway.commands.registry import Again, CommandContext
 from gateway.core.conversation_queue import ConversationQueue, LeaseHolder
-from gateway.core.retry import TRANSIENT_STORE_ERRORS, Crash, Suspects, guarded, retry_store
+from gateway.core.retry import MAX_ATTEMPTS, TRANSIENT_STORE_ERRORS, Crash, Suspects, guarded, retry_store
 from gateway.core.session_policy import compact_if_oversized, reset_if_due
 from gateway.store.ports import Fence, TurnStore, file_content
 from gateway.types import CommandCall, InboundMessage
@@ -39,8 +39,6 @@ Busy = Literal["queue", "steer", "interrupt"]
 
 MAX_CRASHES = 3
 """Crashes of one message's turn in one process, after which the message is parked."""
-MAX_ATTEMPTS = 10
-"""Attempts of one message in all processes, after which the message is parked: the message may be killing them."""
 
 _STOP_ANSWER_TIMEOUT = 5.0
 _STORE_RETRY_DELAYS = (0.5, 15.0)

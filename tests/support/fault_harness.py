@@ -37,7 +37,7 @@ class FaultHarness:
         self.store = store
         self.service = service
         agent = make_agent(llm, store.sessions, tools, max_iterations=4)
-        self.gateway = make_gateway(agent, store, workspaces, observer=observer)
+        self.gateway = make_gateway(agent, store, workspaces, observer=observer, suspect_delay=0.01)
         self.receiver = make_receiver(self.gateway, service, {"allowed_users": [1]})
         self._numbers = itertools.count(100)
 

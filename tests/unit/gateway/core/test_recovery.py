@@ -31,8 +31,8 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from gateway.core.conversation_queue import LeaseHolder
 from gateway.core.gateway import Gateway
-from gateway.core.retry import SUSPECT_AFTER
-from gateway.core.turns import MAX_ATTEMPTS, Busy
+from gateway.core.retry import MAX_ATTEMPTS, SUSPECT_AFTER
+from gateway.core.turns import Busy
 from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, Place, parse_command
