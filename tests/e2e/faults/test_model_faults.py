@@ -1,13 +1,14 @@
 """Each model fault at each moment: the person gets an answer or an error message, and can continue.
 
-Here each fault meets a whole bot, over a real socket and through the real client. Other tests of these faults:
+Here each fault meets a whole bot, over a real socket and through the real client. Other tests of these faults, below
+`tests/unit`:
 
-| | on the wire, as one of our errors | asked again, gone on with | in the loop |
+| | as one of our errors | retried or continued | in the loop |
 |---|---|---|---|
-| overloaded, silent | `models/test_litellm_errors.py` | `{agent,models}/test_*resilient.py` | |
-| cut | the same | the same | `agent/test_loop.py` (what was seen is stored) |
-| overflow | the same | | `agent/test_compaction.py` (compacted, asked once more) |
-| malformed call | `models/test_litellm_answers.py` | | `agent/test_loop.py` |
+| overloaded, silent | `gateway/models/test_litellm_errors.py` | `agent/test_retry.py`, `test_litellm_resilient.py` | |
+| cut | the same | the same | `agent/test_loop.py`: the shown text is stored |
+| overflow | the same | | `agent/test_compaction.py`: compacted, then retried |
+| malformed call | `gateway/models/test_litellm_answers.py` | | `agent/test_loop.py` |
 | a summary that fails | | | `agent/test_context_compressor_failures.py` |
 """
 
